@@ -1,0 +1,1 @@
+"""The artifact contract: every saved file's writer, readiness and permitted readers."""

@@ -1,0 +1,1 @@
+"""Design: the study file, the matrix of cells, the frozen plan."""

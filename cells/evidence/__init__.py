@@ -1,0 +1,1 @@
+"""Evidence: digests, durable files, manifests, publishing, the ledger."""

@@ -1,0 +1,1 @@
+"""Recording: wire rows, and what is derived from them (trace, transcript, usage, state)."""

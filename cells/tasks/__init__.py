@@ -1,0 +1,1 @@
+"""Tasks: the native task directory and its frozen form."""
