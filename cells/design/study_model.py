@@ -9,7 +9,14 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -200,20 +207,3 @@ class StudyFile(Section):
     comparisons: Annotated[tuple[ComparisonSection, ...], Field(strict=False)] = ()
     analysis: AnalysisSection = AnalysisSection()
     policy: PolicySection = PolicySection()
-
-    @model_validator(mode="after")
-    def _references(self) -> StudyFile:
-        for name, arm in self.arms.items():
-            if arm.model is not None and arm.model not in self.models:
-                raise ValueError(
-                    f"arms.{name}.model: asked for {arm.model!r}; the study has {sorted(self.models) or 'no models'}"
-                )
-        for index, comparison in enumerate(self.comparisons):
-            for side in ("control", "treatment"):
-                if getattr(comparison, side) not in self.arms:
-                    raise ValueError(
-                        f"comparisons[{index}].{side}: asked for {getattr(comparison, side)!r}; the study has {sorted(self.arms)}"
-                    )
-            if comparison.control == comparison.treatment:
-                raise ValueError(f"comparisons[{index}]: control and treatment are both {comparison.control!r}")
-        return self
