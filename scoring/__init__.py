@@ -1,0 +1,1 @@
+"""The post-run side: collect, gate, verify, score, tables, statistics and reports."""
