@@ -2,7 +2,7 @@
 
 Rules (60-engines):
 1. One server a studies root; its address and process stand in `.prefect/server.json`.
-2. A supervisor process of ours starts Prefect's server and ends it when the lease file has not been touched for `IDLE_S`.
+2. A supervisor process of ours starts Prefect's server and ends it when nobody touched the lease file for `IDLE_S`.
 3. Nothing of a study depends on the server's database: it may be wiped at any time.
 """
 

@@ -1,4 +1,4 @@
-"""`assay`: the command group. Commands are loaded when they are called, so that `--help` imports neither Prefect nor pandas.
+"""`assay`: the command group. A command is loaded when it is called: `--help` imports neither Prefect nor pandas.
 
 Rules:
 1. A command is a module of this package with a click command named `command`.
@@ -123,10 +123,5 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
 
 
-def script() -> None:
-    """What the installed `assay` command calls."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    script()
+    sys.exit(main())
