@@ -85,7 +85,7 @@ def slug(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     plain = re.sub(r"[^a-z0-9._]+", "-", plain.lower()).strip("-.")
     plain = re.sub(r"-{2,}", "-", plain)[:64].strip("-.")
-    if plain == text:
+    if plain and plain == text:
         return plain
     mark = short(digest_bytes(text.encode("utf-8", "surrogateescape")), 8)
     return f"{plain}-{mark}" if plain else f"u-{mark}"
