@@ -1,4 +1,4 @@
-"""From a study file to a plan: tasks loaded, settings checked, scripts digested, cells made. No engine, nothing created.
+"""From a study file to a plan: tasks loaded, settings checked, scripts digested. No engine, nothing created.
 
 Rules:
 1. Everything that can be refused is refused here (exit 2, file, line and key named), before anything exists on disk.
@@ -22,7 +22,7 @@ from cells.design.study_file import CONTROL_HARNESSES, LoadedStudy
 from cells.design.study_model import ArmSection
 from cells.errors import InputFileError, UsageError
 from cells.evidence.digest import digest_bytes
-from cells.tasks import TaskDirectory, load_task
+from cells.tasks.directory import TaskDirectory, load_task
 from cells.toml_file import read_text_file
 from flows.scripts import script_for
 from launchers.gateway.routes import check_route
@@ -70,12 +70,12 @@ def load_tasks(study: LoadedStudy) -> tuple[TaskDirectory, ...]:
             )
         for directory in directories:
             task = load_task(directory)
-            if task.id in found and found[task.id].directory != task.directory:
+            other = found.setdefault(task.file.id, task)
+            if other.path != task.path:
                 raise study.error(
-                    ("study", "tasks"),
-                    f"the task id {task.id!r} is in {found[task.id].directory} and in {directory}; ids must differ",
+                    ("study", "tasks", index),
+                    f"the task id {task.file.id!r} is in {other.path} and in {task.path}; ids must differ",
                 )
-            found[task.id] = task
     for name in study.file.study.tasks_without_control:
         if name not in found:
             raise study.error(("study", "tasks_without_control"), f"asked for {name!r}; the study has {sorted(found)}")
@@ -126,7 +126,7 @@ def _specs(
             content = ArmContent(
                 name=name,
                 harness=arm.harness,
-                model=_model(study, arm, name, task.id, sample, scripts),
+                model=_model(study, arm, name, task.file.id, sample, scripts),
                 input_limit=arm.input_limit,
                 settings=dict(arm.settings),
                 detectors={key: detector.model_dump(mode="json") for key, detector in arm.detectors.items()},
@@ -134,9 +134,9 @@ def _specs(
             )
             yield CellSpec(
                 study=study.file.study.name,
-                task=task.id,
+                task=task.file.id,
                 task_sha256=task.sha256,
-                recipe_sha256=task.recipe_sha256,
+                recipe_sha256=task.file.image.recipe_sha256,
                 arm=content,
                 limits=_limits(study, task, name, arm),
                 sample=sample,
@@ -150,9 +150,9 @@ def _limits(study: LoadedStudy, task: TaskDirectory, arm_name: str, arm: ArmSect
     except WiderLimit as error:
         raise study.error(("arms", arm_name, "limits", error.key), str(error)) from error
     try:
-        return tightened(limits, task.limits)
+        return tightened(limits, task.file.limits)
     except WiderLimit as error:
-        raise InputFileError(str(task.directory / "task.toml"), str(error), key=f"limits.{error.key}") from error
+        raise InputFileError(str(task.path / "task.toml"), str(error), key=f"limits.{error.key}") from error
 
 
 def _model(
@@ -179,11 +179,11 @@ def _model(
 
 def _entry(study: LoadedStudy, task: TaskDirectory) -> TaskEntry:
     return TaskEntry(
-        id=task.id,
-        repository=task.repository,
+        id=task.file.id,
+        repository=task.file.repository,
         sha256=task.sha256,
-        recipe_sha256=task.recipe_sha256,
-        without_control=task.id in study.file.study.tasks_without_control,
+        recipe_sha256=task.file.image.recipe_sha256,
+        without_control=task.file.id in study.file.study.tasks_without_control,
     )
 
 
