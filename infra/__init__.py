@@ -1,0 +1,1 @@
+"""Set-up of a machine, images, benchmarks and decision records: nothing here is part of the installed product."""

@@ -1,0 +1,1 @@
+"""What a fresh machine needs before `assay` can run: packages, engine, environment, base image."""
