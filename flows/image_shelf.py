@@ -1,4 +1,4 @@
-"""Task images of a run: each built at most once, when its first cell needs it; a failed build loses its cells, not the others.
+"""Task images of a run: each built at most once, when its first cell needs it; a failed build loses only its cells.
 
 A task whose cells are not selected is never looked at.
 """
