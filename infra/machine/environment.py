@@ -25,7 +25,6 @@ from infra.machine.steps import Steps
 
 ALLOWED_PYTHON = ((3, 11), (3, 14))
 _STEP_TIMEOUT_S = 1800
-_VENV_PACKAGE = packages.Program("python3 with venv", "python3-venv", "the Python environment")
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,6 @@ def _runs_allowed_python(python: Path) -> bool:
 
 
 def _make(environment: Environment, log: Path) -> None:
-    if not _can("ensurepip") and not _can("pip") and os.geteuid() == 0 and shutil.which("apt-get"):
-        packages.install([_VENV_PACKAGE.package], log)
     venv = [sys.executable, "-m", "venv"]
     if _can("ensurepip"):
         _run([*venv, str(environment.directory)], log)
@@ -134,6 +131,11 @@ def _make(environment: Environment, log: Path) -> None:
             f"{sys.executable} can make no environment: it has neither ensurepip nor pip. "
             "As root: apt-get install python3-venv; or put another Python 3.11 to 3.13 first on PATH"
         )
+
+
+def can_make_environments() -> bool:
+    """Whether this Python can make an environment with pip in it, by itself or with the system's pip."""
+    return _can("ensurepip") or _can("pip")
 
 
 def _can(module: str) -> bool:

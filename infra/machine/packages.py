@@ -34,6 +34,8 @@ class Program:
 
 MMDEBSTRAP = Program("mmdebstrap", "mmdebstrap", "building the base image")
 DOCKERD = Program("dockerd", "docker.io", "a container engine")
+# Not a program: wanted where Python itself can make no environment.
+PYTHON_VENV = Program("python3 -m venv", "python3-venv", "the Python environment")
 BUBBLEWRAP = Program("bwrap", "bubblewrap", "detectors, which run without file system and network")
 GIT = Program("git", "git", "freezing tasks and importing real ones")
 ZSTD = Program("zstd", "zstd", "reading an archived tree by hand")
