@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cells.artifacts.conditions import CheckedBy, Condition
-from cells.artifacts.model import LIVE_ROLES, ContractError, Grant, Readiness, Role, Row
+from cells.artifacts.model import LIVE_ROLES, ContractError, Grant, Readiness, Role, Row, Scope
 from cells.artifacts.table import CONTRACT, Contract
 from cells.errors import BoundaryViolation, EvidenceError
 from cells.evidence.digest import digest_bytes
@@ -82,12 +82,18 @@ class Prefix:
 class LiveReader:
     """What one live role may open of a running attempt."""
 
-    def __init__(self, root: Path, reader: ReaderContract, contract: Contract = CONTRACT) -> None:
-        self._root, self._reader, self._contract = root, reader, contract
+    def __init__(
+        self,
+        root: Path,
+        reader: ReaderContract,
+        contract: Contract = CONTRACT,
+        scope: Scope = Scope.ATTEMPT,
+    ) -> None:
+        self._root, self._reader, self._contract, self._scope = root, reader, contract, scope
 
     def read(self, name: str) -> bytes:
         """A run-start file; `BoundaryViolation` for anything else."""
-        row = self._contract.row_for(name)
+        row = self._contract.row_for(name, self._scope)
         self._refuse_unless(row, name, Readiness.RUN_START)
         if (
             Condition.FIXED_SETUP_NAMED in row.permissions[self._reader.role].conditions
@@ -100,7 +106,7 @@ class LiveReader:
 
     def prefix(self, name: str, turn: int, segment: int = 1) -> Prefix:
         """The projected rows through a turn of a live file."""
-        row = self._contract.row_for(name)
+        row = self._contract.row_for(name, self._scope)
         self._refuse_unless(row, name, Readiness.LIVE_PREFIX)
         fields = self._reader.fields.get(name)
         if fields is None:

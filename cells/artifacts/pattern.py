@@ -37,6 +37,8 @@ PLACES = (
 _TOKEN = re.compile(r"\*\*|\*|<[^<>]+>|NNNN|NNN|(?<=_)N(?=\.)")
 _REGEX = {"**": r".+", "*": r"[^/]*", "NNNN": r"\d{4}", "NNN": r"\d{3}", "N": r"[1-9]\d*"}
 _SAFE = frozenset(range(0x20, 0x7F)) - frozenset(b"%\\/")
+_CUT_MARK = "~"
+"""Stands in a name only where a long segment was cut, so that no short name can be chosen to collide with a cut one."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,9 @@ def _is_safe_segment(segment: str) -> bool:
 
 
 def _encode_segment(segment: bytes) -> str:
-    text = "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in segment)
+    plain = _SAFE - {ord(_CUT_MARK)}
+    text = "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in segment)
     if len(text) <= MAX_SEGMENT:
         return text
-    mark = hashlib.sha256(segment).hexdigest()[:16]
-    return f"{re.sub(r'%.?$', '', text[: MAX_SEGMENT - 20])}~{mark}"
+    mark = hashlib.sha256(segment).hexdigest()[:40]
+    return f"{re.sub(r'%.?$', '', text[: MAX_SEGMENT - 45])}{_CUT_MARK}{mark}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cells.artifacts.build_rows import EVENT, LIVE, START, START_TO_POST, Form, cell, seed, session
 from cells.artifacts.conditions import Condition as C
-from cells.artifacts.model import Readiness, Row, Scope, may, when
+from cells.artifacts.model import YES, Readiness, Row, Scope, may, when
 
 _S = "<session_dir>"
 _INPUTS = (
@@ -36,7 +36,7 @@ TEXT: tuple[Row, ...] = (
         None,
         "model client transcript writer",
         LIVE,
-        may(replay=when(C.EXPLICIT_REPLAY)),
+        may(replay=YES),
         cell("<run_dir>/transcripts/<task>.pre_seg_N.log"),
         cell("<run_dir>/harness_run/transcripts/<task>.pre_seg_N.log"),
         note="earlier segments, read in number order",
