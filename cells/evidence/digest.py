@@ -1,6 +1,7 @@
 """Digests and canonical bytes: the one place that decides what is hashed.
 
-A digest is written `sha256:<64 hex>`. Canonical JSON is RFC 8785 (`rfc8785` package: refuses NaN and integers beyond 2^53).
+A digest is written `sha256:<64 hex>`. Canonical JSON is RFC 8785 (`rfc8785` package: refuses NaN and integers beyond
+2^53).
 """
 
 from __future__ import annotations
