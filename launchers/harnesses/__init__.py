@@ -1,0 +1,17 @@
+"""Harnesses: one file each, and the registry that names them."""
+
+from launchers.harnesses.protocol import Gather, Harness, HarnessExit, HarnessSettings, Launch, PlainHarness
+from launchers.harnesses.registry import HARNESSES, SettingsError, check_settings, harness
+
+__all__ = [
+    "HARNESSES",
+    "Gather",
+    "Harness",
+    "HarnessExit",
+    "HarnessSettings",
+    "Launch",
+    "PlainHarness",
+    "SettingsError",
+    "check_settings",
+    "harness",
+]
