@@ -27,7 +27,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class User:
-    """One line of the image's passwd and group files; the group has the number and the name of the user."""
+    """One line of the image's passwd and group files, without a password; the group is named and numbered alike."""
 
     name: str
     uid: int
@@ -124,15 +124,13 @@ def image_config(recipe: Recipe, layer_sha256: str, labels: dict[str, str]) -> d
 
 
 def _add_users_script(recipe: Recipe) -> str:
-    lines = (line for user in recipe.users for line in _user_lines(user, recipe.source_date_epoch // 86400))
-    return "\n".join(["set -eu", *lines])
+    return "\n".join(["set -eu", *(line for user in recipe.users for line in _user_lines(user))])
 
 
-def _user_lines(user: User, day: int) -> list[str]:
+def _user_lines(user: User) -> list[str]:
     name, number, home = shlex.quote(user.name), user.uid, shlex.quote(user.home)
     return [
         f'echo {name}:x:{number}: >> "$1/etc/group"',
         f'echo {name}:x:{number}:{number}::{home}:/bin/bash >> "$1/etc/passwd"',
-        f"echo {name}:'!*':{day}:0:99999:7::: >> \"$1/etc/shadow\"",
         f'install -d -m 0750 -o {number} -g {number} "$1"{home}',
     ]
