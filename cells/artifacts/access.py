@@ -5,8 +5,8 @@ Rules:
    that its own contract names. Everything else raises `BoundaryViolation` with file, role, readiness and who may.
 2. A conditional file is given to a live role only when our code can check every condition; to the other roles when
    they name the purpose that the row states.
-3. A prefix ends before the first row of a later turn; a line without its newline is not a row; a turn that goes
-   backwards is `EvidenceError`.
+3. A prefix ends before the first row of a later turn; a line without its newline is not a row; completed turns that do
+   not grow are `EvidenceError` (another row that looks back, as a late result does, stands where it stands).
 4. A study may narrow what a live reader names, never widen it (`ReaderContract.narrowed`).
 """
 
@@ -160,16 +160,16 @@ def refusal(row: Row, name: str, role: Role, reason: str = "") -> BoundaryViolat
 
 def cut_prefix(content: bytes, turn: int, segment: int = 1, fields: Iterable[str] | None = None) -> Prefix:
     """The prefix of JSON lines through (segment, turn), rows projected to `fields` (None keeps all)."""
-    rows, length, last = [], 0, (0, -1)
+    rows, length, last, completed = [], 0, (1, -1), (1, -1)
     kept = None if fields is None else frozenset(fields)
     for line in content.split(b"\n")[:-1]:
-        row = _row(line, length)
+        row = parse_row(line, length)
         here = position(row, last)
-        if here < last:
-            raise EvidenceError(
-                f"prefix row at byte {length}: turn went backwards from {last} to {here} (segment, turn)"
-            )
-        if here > (segment, turn):
+        if row.get("event") == "turn" and isinstance(row.get("turn"), int):
+            if here <= completed:
+                raise EvidenceError(f"prefix row at byte {length}: completed turns went from {completed} to {here}")
+            completed = here
+        if (here := max(here, last)) > (segment, turn):
             break
         last, length = here, length + len(line) + 1
         rows.append(row if kept is None else {key: row[key] for key in row if key in kept})
@@ -186,7 +186,8 @@ def position(row: Mapping[str, Any], last: tuple[int, int]) -> tuple[int, int]:
     return last if here == last[0] else (here, -1)
 
 
-def _row(line: bytes, offset: int) -> dict[str, Any]:
+def parse_row(line: bytes, offset: int) -> dict[str, Any]:
+    """A JSON object in a line; `EvidenceError` names the byte where it starts."""
     try:
         row = json.loads(line)
     except ValueError as error:

@@ -94,9 +94,15 @@ def test_a_live_file_is_not_read_whole_and_a_start_file_has_no_prefix(root: Path
 
 
 def test_a_turn_that_goes_backwards_is_altered_evidence() -> None:
-    lines = b'{"turn": 1}\n{"turn": 0}\n'
-    with pytest.raises(EvidenceError, match="went backwards"):
+    lines = b'{"event": "turn", "turn": 1}\n{"event": "turn", "turn": 0}\n'
+    with pytest.raises(EvidenceError, match="completed turns went from"):
         cut_prefix(lines, 5)
+
+
+def test_a_late_result_of_an_earlier_turn_is_not_moved_into_its_prefix() -> None:
+    lines = b'{"event":"turn","turn":0}\n{"event":"turn","turn":1}\n{"event":"tool_call","turn":0}\n'
+    assert len(cut_prefix(lines, 0).rows) == 1
+    assert len(cut_prefix(lines, 1).rows) == 3
 
 
 def test_turns_start_again_in_a_new_segment() -> None:
