@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from cells.design.cell import ArmContent, CellLimits, CellSpec
@@ -26,7 +25,7 @@ from cells.tasks.directory import TaskDirectory, load_task
 from cells.toml_file import read_text_file
 from flows.scripts import script_for
 from launchers.gateway.routes import check_route
-from launchers.harnesses import check_settings, harness
+from launchers.harnesses.registry import SettingsError, check_settings, harness
 
 
 @dataclass(frozen=True)
@@ -98,12 +97,16 @@ def _arms(study: LoadedStudy) -> Iterator[tuple[str, ArmSection]]:
         try:
             kind = harness(arm.harness)
             settings = check_settings(arm.harness, arm.settings)
+        except SettingsError as error:
+            raise study.error((*key, "settings", *error.key.split(".")), str(error)) from error
         except UsageError as error:
-            raise study.error((*key, "settings" if arm.settings else "harness"), str(error)) from error
+            raise study.error((*key, "harness"), str(error)) from error
+        if kind.control is not None:
+            raise study.error((*key, "harness"), f"{arm.harness!r} is a control: ask for it in [controls]")
         if kind.needs_model and arm.model is None:
             raise study.error((*key, "model"), f"the harness {arm.harness!r} needs a model; none is given")
         if arm.model is not None:
-            _check_route(study, name, arm.model, kind.protocols)
+            _check_route(study, name, arm.model, kind.speaks)
         yield name, arm.model_copy(update={"settings": settings})
     controls = study.file.controls
     for name in CONTROL_HARNESSES:
@@ -111,8 +114,8 @@ def _arms(study: LoadedStudy) -> Iterator[tuple[str, ArmSection]]:
             yield name, ArmSection(harness=name)
 
 
-def _check_route(study: LoadedStudy, arm: str, model: str, protocols: tuple[str, ...]) -> None:
-    reason = check_route(protocols, study.file.models[model].provider)
+def _check_route(study: LoadedStudy, arm: str, model: str, protocols: frozenset[str]) -> None:
+    reason = check_route(sorted(protocols), study.file.models[model].provider)
     if reason is not None:
         raise study.error(("arms", arm, "model"), reason)
 
@@ -185,8 +188,3 @@ def _entry(study: LoadedStudy, task: TaskDirectory) -> TaskEntry:
         recipe_sha256=task.file.image.recipe_sha256,
         without_control=task.file.id in study.file.study.tasks_without_control,
     )
-
-
-def script_path(store_directory: Path, digest: str) -> Path:
-    """Where a frozen script lies in a study."""
-    return store_directory / "scripts" / f"{digest.removeprefix('sha256:')}.jsonl"

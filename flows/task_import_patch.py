@@ -1,6 +1,6 @@
 """The difference of two sets of files as a git patch: made from bytes in a repository without a work tree.
 
-Nothing of the files is interpreted: no attribute, filter, rename detection or configuration takes part (30-evidence C3).
+Nothing of the files is interpreted: no attribute, filter, rename or configuration takes part (30-evidence C3).
 """
 
 from __future__ import annotations

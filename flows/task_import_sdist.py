@@ -80,7 +80,7 @@ def _download(requirement: str, scratch: Path) -> Path:
     if done.returncode != 0 or len(found) != 1:
         words = "\n".join(done.stdout.decode("utf-8", "replace").splitlines()[-6:])
         raise EnvironmentFault(
-            f"asked pip for the source of {requirement}; it brought {len(found)} files. See that this machine reaches its "
-            f"package index (pip download works), then run the command again; finished pairs are kept.\n{words}"
+            f"asked pip for the source of {requirement}; it brought {len(found)} files. See that this machine reaches "
+            "its package index (pip download works), then run the command again; finished pairs are kept.\n" + words
         )
     return found[0]
