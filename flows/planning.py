@@ -69,11 +69,11 @@ def load_tasks(study: LoadedStudy) -> tuple[TaskDirectory, ...]:
             )
         for directory in directories:
             task = load_task(directory)
-            other = found.setdefault(task.file.id, task)
-            if other.path != task.path:
+            other = found.setdefault(task.id, task)
+            if other.directory != task.directory:
                 raise study.error(
                     ("study", "tasks", index),
-                    f"the task id {task.file.id!r} is in {other.path} and in {task.path}; ids must differ",
+                    f"the task id {task.id!r} is in {other.directory} and in {task.directory}; ids must differ",
                 )
     for name in study.file.study.tasks_without_control:
         if name not in found:
@@ -114,7 +114,7 @@ def _arms(study: LoadedStudy) -> Iterator[tuple[str, ArmSection]]:
             yield name, ArmSection(harness=name)
 
 
-def _check_route(study: LoadedStudy, arm: str, model: str, protocols: frozenset[str]) -> None:
+def _check_route(study: LoadedStudy, arm: str, model: str, protocols: frozenset[Any]) -> None:
     reason = check_route(sorted(protocols), study.file.models[model].provider)
     if reason is not None:
         raise study.error(("arms", arm, "model"), reason)
@@ -125,11 +125,14 @@ def _specs(
 ) -> Iterator[CellSpec]:
     for name, arm in arms.items():
         is_control = name in CONTROL_HARNESSES
+        if name == "oracle" and not task.has_gold:
+            _without_gold(study, task)
+            continue
         for sample in range(1, (study.file.controls.repeat if is_control else study.file.study.samples) + 1):
             content = ArmContent(
                 name=name,
                 harness=arm.harness,
-                model=_model(study, arm, name, task.file.id, sample, scripts),
+                model=_model(study, arm, name, task.id, sample, scripts),
                 input_limit=arm.input_limit,
                 settings=dict(arm.settings),
                 detectors={key: detector.model_dump(mode="json") for key, detector in arm.detectors.items()},
@@ -137,13 +140,22 @@ def _specs(
             )
             yield CellSpec(
                 study=study.file.study.name,
-                task=task.file.id,
+                task=task.id,
                 task_sha256=task.sha256,
-                recipe_sha256=task.file.image.recipe_sha256,
+                recipe_sha256=task.recipe_sha256,
                 arm=content,
                 limits=_limits(study, task, name, arm),
                 sample=sample,
             )
+
+
+def _without_gold(study: LoadedStudy, task: TaskDirectory) -> None:
+    if task.id not in study.file.study.tasks_without_control:
+        raise study.error(
+            ("controls", "oracle"),
+            f"task {task.id!r} has no sealed/gold.patch, so this control cannot run; "
+            "name the task in study.tasks_without_control, or leave it out",
+        )
 
 
 def _limits(study: LoadedStudy, task: TaskDirectory, arm_name: str, arm: ArmSection) -> CellLimits:
@@ -153,9 +165,9 @@ def _limits(study: LoadedStudy, task: TaskDirectory, arm_name: str, arm: ArmSect
     except WiderLimit as error:
         raise study.error(("arms", arm_name, "limits", error.key), str(error)) from error
     try:
-        return tightened(limits, task.file.limits)
+        return tightened(limits, task.limits)
     except WiderLimit as error:
-        raise InputFileError(str(task.path / "task.toml"), str(error), key=f"limits.{error.key}") from error
+        raise InputFileError(str(task.directory / "task.toml"), str(error), key=f"limits.{error.key}") from error
 
 
 def _model(
@@ -182,9 +194,9 @@ def _model(
 
 def _entry(study: LoadedStudy, task: TaskDirectory) -> TaskEntry:
     return TaskEntry(
-        id=task.file.id,
-        repository=task.file.repository,
+        id=task.id,
+        repository=task.repository,
         sha256=task.sha256,
-        recipe_sha256=task.file.image.recipe_sha256,
-        without_control=task.file.id in study.file.study.tasks_without_control,
+        recipe_sha256=task.recipe_sha256,
+        without_control=task.id in study.file.study.tasks_without_control,
     )
