@@ -58,7 +58,7 @@ class PairsFile(Section):
 
 @dataclass(frozen=True)
 class SplitPair:
-    """What a pair becomes: base, hidden tests, both sides of the gold patch, and the tests that the new release dropped."""
+    """What a pair becomes: base, hidden tests, both sides of the gold patch, and the tests that `new` dropped."""
 
     base: Files
     hidden: Files
