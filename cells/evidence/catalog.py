@@ -12,13 +12,15 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from cells.errors import EvidenceError
 from cells.evidence.digest import canonical_json
-from cells.evidence.fs import read_plain, replace_derived
+from cells.evidence.fs import FileSystem, read_plain, replace_derived
 from cells.evidence.history import History, Unit
-from cells.evidence.ledger import LATEST, Row, latest_document
+from cells.evidence.ledger import LATEST, Chain, Row, latest_document, witness_problems
+from cells.evidence.problem import Problem
 from cells.evidence.study_store import StudyStore
 
 CATALOG = "catalog.json"
@@ -59,6 +61,16 @@ def read_catalog(store: StudyStore) -> dict[str, Any]:
     except (EvidenceError, OSError, ValueError, KeyError, TypeError):
         pass  # derived: missing or damaged is no problem, the ledger says it all
     return catalog_document(rows, head)
+
+
+def catalog_witness(fs: FileSystem, path: Path, chain: Chain) -> list[Problem]:
+    """What the catalog betrays about the ledger (rule 2)."""
+    if fs.status(path) is None:
+        return []
+    try:
+        return witness_problems(read_plain(fs, path), CATALOG, chain)
+    except EvidenceError as error:
+        return [Problem(CATALOG, "unreadable", str(error))]
 
 
 def _unit(unit: Unit, accepted: bool) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from cells.evidence.fs import (
     write_handle,
 )
 from cells.evidence.fs_real import REAL
-from cells.evidence.locks import Lock
+from cells.evidence.locks import StudyLocks
 from cells.evidence.problem import Problem
 
 LEDGER = "ledger.jsonl"
@@ -52,6 +52,14 @@ KINDS = frozenset(
 _FIELDS = frozenset(["v", "seq", "kind", "subject", "digest", "at", "who", "detail", "prev", "sum"])
 _SUM = b'"sum":"'
 _SUM_LENGTH = len("sha256:") + 64
+
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The wall clock of this machine; for people, never for order."""
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,7 @@ class Ledger:
         *,
         lock: Callable[[], AbstractContextManager[None]],
         fs: FileSystem = REAL,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Clock = utc_now,
         who: str = "",
     ) -> None:
         self._study, self._lock, self._fs, self._clock = study, lock, fs, clock
@@ -117,8 +125,7 @@ class Ledger:
     @classmethod
     def open(cls, study: Path, *, fs: FileSystem = REAL, who: str = "") -> Ledger:
         """The ledger of a study directory on this machine, locked by `locks/ledger.lock`."""
-        lock = Lock(study / "locks" / "ledger.lock", what=f"the ledger of {study.name}")
-        return cls(study, lock=lambda: lock.held(60.0), fs=fs, who=who)
+        return cls(study, lock=StudyLocks(study).ledger, fs=fs, who=who)
 
     @property
     def path(self) -> Path:
@@ -164,11 +171,7 @@ class Ledger:
         content = _read_from(self._fs, self.path, 0)
         if content is None:
             return [Problem(LEDGER, "ledger", "no ledger: nothing says what was published")]
-        chain = read_chain(content)
-        problems = [chain.problem] if chain.problem else []
-        if chain.torn:
-            problems.append(Problem(LEDGER, "torn_tail", f"{len(chain.torn)} bytes after the last whole row"))
-        return problems + _anchor_problems(self._fs, self._study / LATEST, chain)
+        return chain_problems(self._fs, self._study, read_chain(content))
 
     def _refresh(self) -> None:
         """Read what was appended since the last look; from the start when the file is shorter or its last look ended
@@ -324,17 +327,27 @@ def _read_from(fs: FileSystem, path: Path, offset: int) -> bytes | None:
         fs.close(handle)
 
 
-def _anchor_problems(fs: FileSystem, latest: Path, chain: Chain) -> list[Problem]:
-    content = _read_from(fs, latest, 0)
+def chain_problems(fs: FileSystem, study: Path, chain: Chain) -> list[Problem]:
+    """What is wrong with a ledger that was read from the start: a wrong row, a torn tail, or less than latest.json
+    saw."""
+    problems = [chain.problem] if chain.problem else []
+    if chain.torn:
+        problems.append(Problem(LEDGER, "torn_tail", f"{len(chain.torn)} bytes after the last whole row"))
+    return problems + witness_problems(_read_from(fs, study / LATEST, 0), LATEST, chain)
+
+
+def witness_problems(derived: bytes | None, name: str, chain: Chain) -> list[Problem]:
+    """What a derived file (`derived_from: {rows, head}`) betrays: it may be behind the ledger, never ahead, never
+    elsewhere."""
     try:
-        derived = json.loads(content or b"")["derived_from"]
-        rows, head = int(derived["rows"]), str(derived["head"])
+        source = json.loads(derived or b"")["derived_from"]
+        rows, head = int(source["rows"]), str(source["head"])
     except (ValueError, KeyError, TypeError):
         return []  # derived and absent or damaged: no witness, no problem
     if rows > chain.count and not chain.problem:
-        return [Problem(LEDGER, "truncated", f"{LATEST} was derived from {rows} rows, {chain.count} are left")]
+        return [Problem(LEDGER, "truncated", f"{name} was derived from {rows} rows, {chain.count} are left")]
     if 0 < rows <= chain.count and _head_at(chain, rows) != head:
-        return [Problem(LEDGER, "rewritten", f"{LATEST} saw head {head} at row {rows - 1}; the ledger says otherwise")]
+        return [Problem(LEDGER, "rewritten", f"{name} saw head {head} after {rows} rows; the ledger says otherwise")]
     return []
 
 

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import filelock
@@ -66,6 +66,47 @@ class Lock:
 
     def _busy(self) -> str:
         return f"{self._what} is being written by {holder(self._path)}; wait for it, or stop it"
+
+
+class StudyLocks:
+    """The locks of a study directory on this machine."""
+
+    def __init__(self, study: Path) -> None:
+        self._study, self._folder = study, study / "locks"
+        self._study_lock = Lock(self._folder / "study.lock", what=f"study {study.name}")
+        self._ledger_lock = Lock(self._folder / "ledger.lock", what=f"the ledger of {study.name}")
+
+    @contextmanager
+    def study(self, timeout_s: float) -> Iterator[None]:
+        """The right to write units."""
+        refuse_network(self._study)
+        self._folder.mkdir(mode=0o750, exist_ok=True)
+        with self._study_lock.held(timeout_s):
+            sign_lock(self._folder / "study.lock")
+            yield
+
+    def ledger(self) -> AbstractContextManager[None]:
+        """The right to append rows; waits up to a minute for another process's append."""
+        return self._ledger_lock.held(60.0)
+
+    def cell(self, cell: str) -> AbstractContextManager[None]:
+        """The right to run a cell; `Busy` at once when somebody else has it."""
+        folder = self._folder / "cells"
+        folder.mkdir(mode=0o750, exist_ok=True)
+        return Lock(folder / f"{cell}.lock", what=f"cell {cell}").held()
+
+
+class NoLocks:
+    """For a file system that only one thread can see: the model of power loss."""
+
+    def study(self, timeout_s: float) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def ledger(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def cell(self, cell: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def sign_lock(path: Path) -> None:

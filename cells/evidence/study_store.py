@@ -37,11 +37,11 @@ from cells.evidence.design_binding import (
     root_of,
 )
 from cells.evidence.digest import digest_bytes
-from cells.evidence.fs import FileSystem, create_durable, make_directories, read_plain
+from cells.evidence.fs import FileSystem, create_durable, read_plain
 from cells.evidence.fs_real import REAL
 from cells.evidence.history import History, Unit
-from cells.evidence.ledger import LEDGER, Ledger, Row
-from cells.evidence.locks import Lock, refuse_network, sign_lock
+from cells.evidence.ledger import LEDGER, Clock, Ledger, Row, utc_now
+from cells.evidence.locks import NoLocks, StudyLocks, refuse_network
 from cells.evidence.manifest import MANIFEST
 from cells.evidence.removal import remove_tree
 from cells.evidence.roots import StudiesRoot
@@ -53,11 +53,20 @@ _FOLDERS = ("cells", "quarantine", "locks", STAGE)
 class StudyStore:
     """One study directory, opened. Reading needs no lock; writing units needs `writing()`."""
 
-    def __init__(self, root: StudiesRoot, name: str, ledger: Ledger, fs: FileSystem = REAL) -> None:
-        self.root, self.name, self.ledger, self.fs = root, name, ledger, fs
+    def __init__(
+        self,
+        root: StudiesRoot,
+        name: str,
+        *,
+        fs: FileSystem = REAL,
+        locks: StudyLocks | NoLocks | None = None,
+        clock: Clock = utc_now,
+    ) -> None:
+        self.root, self.name, self.fs = root, name, fs
         self.path = root.study_path(name)
+        self.locks = locks or StudyLocks(self.path)
+        self.ledger = Ledger(self.path, lock=self.locks.ledger, fs=fs, clock=clock)
         self._history, self._read = History(), 0
-        self._lock = Lock(self.path / "locks" / "study.lock", what=f"study {name}")
         self._writing = False
 
     @classmethod
@@ -109,7 +118,7 @@ class StudyStore:
         path = root.study_path(name)
         if fs.status(path / LEDGER) is None:
             raise EvidenceError(f"{path}: not a study (it has no {LEDGER})")
-        store = cls(root, name, Ledger.open(path, fs=fs), fs)
+        store = cls(root, name, fs=fs)
         rows = store.ledger.rows()
         problems = design_problems(path, rows, frozen=frozen, fs=fs)
         if problems:
@@ -132,10 +141,7 @@ class StudyStore:
     @contextmanager
     def writing(self, timeout_s: float = 0.0) -> Iterator[None]:
         """Be the writer of this study; `Busy` names who is. EnvironmentFault on a network file system."""
-        refuse_network(self.path)
-        make_directories(self.fs, self.path / "locks")
-        with self._lock.held(timeout_s):
-            sign_lock(self.path / "locks" / "study.lock")
+        with self.locks.study(timeout_s):
             self._writing = True
             try:
                 yield

@@ -24,7 +24,6 @@ from cells.evidence.digest import digest_bytes
 from cells.evidence.fs import FileSystem, Kind, create_durable, make_directories, read_plain
 from cells.evidence.history import History, Unit
 from cells.evidence.ledger import Entry
-from cells.evidence.locks import Lock
 from cells.evidence.manifest import Statement, build_statement, read_statement, verify_bundle
 from cells.evidence.publish import ABANDONED, Already, Published, publish
 from cells.evidence.quarantine import finish_quarantines, quarantine
@@ -67,9 +66,7 @@ def begin_attempt(store: StudyStore, cell: str, detail: Mapping[str, Any]) -> St
     """
     store.require_writing()
     held = ExitStack()
-    folder = store.path / "locks" / "cells"
-    make_directories(store.fs, folder)
-    held.enter_context(Lock(folder / f"{checked_path(cell)}.lock", what=f"cell {cell}").held())
+    held.enter_context(store.locks.cell(checked_path(cell)))
     try:
         stage = _stage(store, f"cells/{cell}", ATTEMPT)
         record = {**detail, "cell": cell, "attempt": stage.name, "dispatch": stage.unit}
@@ -160,7 +157,10 @@ def record_unit(store: StudyStore, path: str, statement: Statement, digest: str)
 def stages(store: StudyStore) -> list[Stage]:
     """Units left under .stage/ by dead owners (the caller holds the study's lock), by path; abandoned ones included."""
     store.require_writing()
-    return [Stage(store.path / STAGE / name, name.removesuffix(ABANDONED)) for name in _units_below(store, STAGE)]
+    return [
+        Stage(store.path / STAGE / name, name.removesuffix(ABANDONED))
+        for name in units_below(store.fs, store.path / STAGE)
+    ]
 
 
 def salvage(store: StudyStore, stage: Stage, digests: Mapping[str, str]) -> Stage:
@@ -198,7 +198,7 @@ def reconcile(store: StudyStore) -> list[str]:
     store.require_writing()
     done = finish_quarantines(store)
     known = store.history().units
-    for path in _units_below(store, ""):
+    for path in units_below(store.fs, store.path):
         unit = known.get(path)
         if unit is not None and (unit.kind != "attempt" or unit.cell in store.history().accepted):
             continue
@@ -262,22 +262,21 @@ def _acceptance(history: History, path: str, statement: Statement, digest: str) 
     return [Entry("accepted", path, digest, {"cell": cell, "cell_id": statement.ids["cell_id"]})]
 
 
-def _units_below(store: StudyStore, base: str) -> Iterator[str]:
-    """Paths (relative to `base`) at which units lie: cells/*/<category>/*, branches/*/bundle, branches/*/attempts/*,
+def units_below(fs: FileSystem, root: Path) -> Iterator[str]:
+    """Paths (relative to `root`) at which units lie: cells/*/<category>/*, branches/*/bundle, branches/*/attempts/*,
     replays/*."""
-    root = store.path / base if base else store.path
-    for cell in _directories(store.fs, root / "cells"):
+    for cell in _directories(fs, root / "cells"):
         for folder in ("attempts", "verifications", "scores"):
-            for name in _directories(store.fs, root / "cells" / cell / folder):
+            for name in _directories(fs, root / "cells" / cell / folder):
                 yield f"cells/{cell}/{folder}/{name}"
-    for point in _directories(store.fs, root / "branches"):
+    for point in _directories(fs, root / "branches"):
         inner = root / "branches" / point
-        for name in _directories(store.fs, inner):
+        for name in _directories(fs, inner):
             if name.removesuffix(ABANDONED) == "bundle":
                 yield f"branches/{point}/{name}"
-        for name in _directories(store.fs, inner / "attempts"):
+        for name in _directories(fs, inner / "attempts"):
             yield f"branches/{point}/attempts/{name}"
-    for name in _directories(store.fs, root / "replays"):
+    for name in _directories(fs, root / "replays"):
         yield f"replays/{name}"
 
 
