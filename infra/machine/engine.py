@@ -134,12 +134,20 @@ def remove_stale_pid(pid_file: Path, program: str, proc: Path = Path("/proc")) -
     """Whether the pid file names a living process of `program`; if it does not, the file is removed."""
     try:
         pid = int(pid_file.read_text("ascii").strip())
-        alive = (proc / str(pid) / "comm").read_text("utf-8").strip() == program
+        alive = _is_living(proc / str(pid), program)
     except (OSError, ValueError):
         alive = False
     if not alive:
         pid_file.unlink(missing_ok=True)
     return alive
+
+
+def _is_living(process: Path, program: str) -> bool:
+    # A killed process that nobody waited for keeps its name; its state says that it is gone.
+    status = dict(
+        line.split(":\t", 1) for line in (process / "status").read_text("utf-8").splitlines() if ":\t" in line
+    )
+    return status["Name"] == program and not status["State"].startswith(("Z", "X"))
 
 
 def dockerd_options(place: EnginePlace) -> list[str]:

@@ -115,7 +115,11 @@ def _make_where_unusable(environment: Environment, log: Path) -> bool:
 def _runs_allowed_python(python: Path) -> bool:
     lowest, beyond = ALLOWED_PYTHON
     check = f"import sys, pip; sys.exit(not {lowest} <= sys.version_info[:2] < {beyond})"
-    return subprocess.run([str(python), "-c", check], capture_output=True, timeout=60, check=False).returncode == 0
+    try:
+        done = subprocess.run([str(python), "-c", check], capture_output=True, timeout=60, check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
 
 
 def _make(environment: Environment, log: Path) -> None:

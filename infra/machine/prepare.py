@@ -65,7 +65,7 @@ def _wanted(machine: Machine) -> list[packages.Program]:
     return [
         *machine.programs,
         *([] if holds_image else [packages.MMDEBSTRAP]),
-        *([] if answers else [packages.DOCKERD]),
+        *([] if answers or "DOCKER_HOST" in os.environ else [packages.DOCKERD]),
         *([] if can_make_environments() else [packages.PYTHON_VENV]),
     ]
 
