@@ -26,7 +26,6 @@ from cells.tasks.tree import (
     TreeProblem,
     check_link,
     open_member,
-    shown,
     walk_tree,
 )
 
@@ -46,7 +45,7 @@ class BaseEntry:
 def entries_of_directory(root: Path, caps: TreeCaps = CAPS) -> Iterator[BaseEntry]:
     """The entries below repo/, sorted by path bytes. TreeProblem for what a base state may not hold."""
     for member in walk_tree(root, caps):
-        _check_name(member.path)
+        check_base_name(member.path)
         if member.mode == LINK:
             check_link(member.path, member.target)
             yield BaseEntry(member.path, LINK, member.target)
@@ -60,7 +59,7 @@ def entries_of_archive(archive: Path, caps: TreeCaps = CAPS) -> Iterator[BaseEnt
     seen: set[bytes] = set()
     total = 0
     with open_member(os.fsencode(archive)) as stream, _opened(archive, stream) as tar:
-        for member in tar:
+        for member in _members(tar, archive):
             path = _archived_path(member)
             if member.isdir() or not path:
                 continue
@@ -71,6 +70,12 @@ def entries_of_archive(archive: Path, caps: TreeCaps = CAPS) -> Iterator[BaseEnt
             if len(seen) > caps.members or member.size > caps.file_bytes or total > caps.total_bytes:
                 raise TreeProblem(path, f"the archive holds more than is allowed ({caps})")
             yield _archived_entry(tar, member, path)
+
+
+def check_base_name(path: bytes) -> None:
+    """TreeProblem for a path that no base state may hold."""
+    if any(part.lower() == b".git" for part in path.split(b"/")):
+        raise TreeProblem(path, "a base state is a plain tree; remove .git (its history could hold the answer)")
 
 
 def git_tree_id(entries: Iterable[BaseEntry]) -> str:
@@ -113,13 +118,20 @@ def _opened(archive: Path, stream: object) -> tarfile.TarFile:
         raise TreeProblem(os.fsencode(archive.name), f"cannot be read as a tar archive: {error}") from error
 
 
+def _members(tar: tarfile.TarFile, archive: Path) -> Iterator[tarfile.TarInfo]:
+    try:
+        yield from tar
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise TreeProblem(os.fsencode(archive.name), f"cannot be read as a tar archive: {error}") from error
+
+
 def _archived_path(member: tarfile.TarInfo) -> bytes:
     name = member.name.encode("utf-8", "surrogateescape")
     parts = [part for part in name.split(b"/") if part not in (b"", b".")]
     if name.startswith(b"/") or b".." in parts:
         raise TreeProblem(name, "absolute or upward name in the archive")
     path = b"/".join(parts)
-    _check_name(path)
+    check_base_name(path)
     return path
 
 
@@ -130,15 +142,9 @@ def _archived_entry(tar: tarfile.TarFile, member: tarfile.TarInfo, path: bytes) 
         return BaseEntry(path, LINK, target)
     if not member.isreg() or member.sparse is not None:
         raise TreeProblem(path, "only plain files, directories and symbolic links are allowed in the archive")
-    stream = tar.extractfile(member)
-    content = b"" if stream is None else stream.read()
-    if len(content) != member.size:
-        raise TreeProblem(path, f"the archive ends inside it ({len(content)} of {member.size} bytes)")
+    try:
+        stream = tar.extractfile(member)
+        content = b"" if stream is None else stream.read()
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise TreeProblem(path, f"cannot be read from the archive: {error}") from error
     return BaseEntry(path, EXECUTABLE if member.mode & 0o100 else FILE, content)
-
-
-def _check_name(path: bytes) -> None:
-    if any(part.lower() == b".git" for part in path.split(b"/")):
-        raise TreeProblem(
-            path, f"{shown(path)!r}: a base state is a plain tree; remove .git (its history could hold the answer)"
-        )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cells.design.study_model import TighterLimits
 from cells.errors import InputFileError
-from cells.tasks.base_state import BaseEntry, entries_of_archive, entries_of_directory
+from cells.tasks.base_state import BaseEntry, check_base_name, entries_of_archive, entries_of_directory
 from cells.tasks.task_model import TaskFile
 from cells.tasks.tree import LINK, Member, TreeProblem, check_link, shown, tree_digest, walk_tree
 from cells.toml_file import load_toml
@@ -76,7 +76,10 @@ def load_task(directory: Path) -> TaskDirectory:
     """Read and check a task directory. InputFileError (exit 2) names file, line and key, and what was expected."""
     if not directory.is_dir():
         raise InputFileError(str(directory), f"no such task directory; expected one that holds {TASK_FILE}")
-    return read_task(directory, ignore=frozenset())
+    task = read_task(directory, ignore=frozenset())
+    if has_member(task.members, ARCHIVE):
+        _check_archive(directory / ARCHIVE)
+    return task
 
 
 def read_task(directory: Path, ignore: frozenset[bytes]) -> TaskDirectory:
@@ -106,6 +109,14 @@ def has_member(members: tuple[Member, ...], name: str) -> bool:
     return any(member.path == name.encode() for member in members)
 
 
+def _check_archive(archive: Path) -> None:
+    try:
+        for _ in entries_of_archive(archive):
+            pass
+    except TreeProblem as problem:
+        raise InputFileError(str(archive), str(problem)) from problem
+
+
 def _check_place(member: Member) -> None:
     top, _, below = member.path.partition(b"/")
     name = shown(top)
@@ -114,6 +125,8 @@ def _check_place(member: Member) -> None:
             raise TreeProblem(member.path, f"a task directory holds no {name}/; it may hold {', '.join(_FOLDERS)}")
         if member.mode == LINK:
             check_link(below, member.target)
+        if name == REPO:
+            check_base_name(below)
     elif member.mode == LINK or not (name in _PLAIN or name.upper().startswith(_ASIDE)):
         raise TreeProblem(
             member.path, f"expected at the top of a task directory: {', '.join((*_PLAIN, *_FOLDERS))}; plain files only"
