@@ -110,7 +110,7 @@ def _clock(engine: Engine) -> Check:
 def _leftovers(engine: Engine) -> Check:
     from launchers.reaper import leftovers
 
-    found = leftovers(engine)
+    found = leftovers(engine, time.time())
     return Check(
         "leftovers",
         "warn" if found else "ok",

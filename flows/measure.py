@@ -107,7 +107,7 @@ def _settle(schedule: Schedule, run: CellRunner, slot: _Slot) -> None:
     """Tell the schedule what became of a cell; what is not known to be accepted is lost or open, never a score."""
     verdict = run.take_verdict(slot.cell)
     if verdict is None:
-        schedule.interrupted(slot.cell)
+        schedule.set_aside(slot.cell)
     elif verdict is Verdict.NOT_RUN:
         schedule.infra_lost(slot.cell)
     else:

@@ -18,7 +18,7 @@ from cells.evidence.history import Unit
 from cells.evidence.run_meta import RUN_META, RunFacts, build_run_meta
 from cells.evidence.study_store import StudyStore
 from cells.evidence.units import Stage, publish_unit
-from cells.outcome import Ended, Verdict, outcome_of
+from cells.outcome import Ended, outcome_of
 from cells.sandbox import Channel, SandboxFactory
 from cells.tasks.frozen import FrozenTask
 from cells.tasks.image import TaskImage

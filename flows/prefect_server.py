@@ -69,6 +69,15 @@ def await_server(server: Server, timeout_s: float = STARTUP_S) -> None:
     )
 
 
+def await_server_url(api_url: str, timeout_s: float = STARTUP_S) -> None:
+    """Return when the Prefect API at this address answers; EnvironmentFault when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not _healthy(api_url.removesuffix("/api")):
+        if time.monotonic() > deadline:
+            raise EnvironmentFault(f"no Prefect server answers at {api_url} (waited {timeout_s:.0f} s)")
+        time.sleep(_POLL_S)
+
+
 def read_server(studies: Path) -> Server | None:
     """The server of this root if its supervisor lives."""
     try:

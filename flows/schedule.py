@@ -30,6 +30,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self._waiting = [cell for cell in self.cells if cell.spec.cell_id not in self.decided]
+        self._aside: list[PlannedCell] = []
         self._controls: dict[str, list[PlannedCell]] = {}
         for cell in self.cells:
             if cell.is_control:
@@ -58,10 +59,10 @@ class Schedule:
             self._waiting.insert(0, cell)
         return again
 
-    def interrupted(self, cell: PlannedCell) -> None:
-        """The attempt was given up because the run stops; the cell stays open."""
+    def set_aside(self, cell: PlannedCell) -> None:
+        """The attempt ended without a verdict (stop, or a fault of ours): open for the next run, not for this one."""
         self.running.discard(cell.spec.cell_id)
-        self._waiting.insert(0, cell)
+        self._aside.append(cell)
 
     def withheld(self) -> tuple[PlannedCell, ...]:
         """Cells that are not run because their task failed its control here."""
@@ -78,7 +79,7 @@ class Schedule:
     def open_cells(self) -> tuple[PlannedCell, ...]:
         """Cells that neither run nor are finished, lost or withheld."""
         withheld = {cell.spec.cell_id for cell in self.withheld()}
-        return tuple(cell for cell in self._waiting if cell.spec.cell_id not in withheld)
+        return tuple(cell for cell in (*self._waiting, *self._aside) if cell.spec.cell_id not in withheld)
 
     def lost_cells(self) -> tuple[PlannedCell, ...]:
         """Cells whose every try was lost."""
