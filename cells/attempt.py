@@ -65,6 +65,18 @@ class LiveAttempt:
             (stage / phase).mkdir(mode=0o750)
         return cls(stage, contract)
 
+    @classmethod
+    def reopen(cls, stage: Path, contract: Contract = CONTRACT) -> LiveAttempt:
+        """An attempt whose live side died before its seal, so that it can be sealed as lost.
+
+        `EvidenceError` when its start was sealed and has changed since.
+        """
+        attempt = cls(stage, contract)
+        if _is_file(stage / START_SEAL):
+            attempt._start_seal = read_seal(stage, "start")
+            refuse_changed_members(stage, "start", attempt._start_seal)
+        return attempt
+
     def write(self, name: str, content: bytes, writer: str) -> str:
         """Create a file whole and durable; its digest. `BoundaryViolation` for a wrong name, writer or phase."""
         path = self._admit(name, writer)

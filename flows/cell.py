@@ -31,7 +31,7 @@ from flows.image_shelf import ImageShelf
 from flows.live import LiveSetting, LiveSide
 from flows.losses import publish_loss
 from flows.post_run import PostSetting, PostSide
-from launchers.run_cell import CollectorHandle
+from launchers.live_request import CollectorHandle
 
 log = logging.getLogger("assay.cell")
 runners: dict[str, CellRunner] = {}

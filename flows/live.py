@@ -12,8 +12,8 @@ from cells.design.matrix import PlannedCell
 from cells.sandbox import SandboxFactory
 from cells.tasks.frozen import LiveTask
 from cells.tasks.image import TaskImage
-from launchers.gateway.client import GatewayProcess
-from launchers.run_cell import LiveRequest, LiveResult, LiveTools, run_live
+from launchers.live_request import Gateway, LiveRequest, LiveResult, LiveTools
+from launchers.run_cell import run_live
 
 PhaseListener = Callable[[str], None]
 
@@ -23,7 +23,7 @@ class LiveSide:
     """What all live steps of a run share."""
 
     sandboxes: SandboxFactory
-    gateway: GatewayProcess | None
+    gateway: Gateway | None
     stop: threading.Event
     script: Callable[[str], Path]
     """Frozen script by digest."""
