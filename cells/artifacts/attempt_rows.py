@@ -109,9 +109,11 @@ _LIVE_ROWS = (
         LIVE,
         may(scoring=when(C.ACCOUNTING), replay=YES),
         _W.GATEWAY,
+        _W.LAUNCHER,
         required=True,
         ready_note="append-only",
-        note="the authority on what the model was sent and said; scoring: usage, timing and error fields",
+        note="the authority on what the model was sent and said; scoring: usage, timing and error fields; empty, and "
+        "written by the launcher, in a cell without a model",
     ),
     ours("live/wire/**", LIVE, may(replay=YES), _W.GATEWAY, note="bodies by digest"),
     _of(4, "live/trace.jsonl", _W.GATEWAY, _W.LAUNCHER, required=True),
