@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from cells.errors import UsageError
 from scoring.outcome_file import ColumnMapping, load_mapping, read_outcome_file
+from scoring.statistics.arm_tasks import group_rows
 from scoring.statistics.compare_arms import ComparisonSettings, compare_arms
 from scoring.statistics.comparison import Comparison, Question
 from scoring.statistics.interval import IntervalMethod, IntervalSettings
@@ -32,7 +34,7 @@ class PlannedComparison:
     control: str
     treatment: str
     outcomes: tuple[str, ...] = ("resolved",)
-    cluster: str = "repository"
+    cluster: Literal["repository", "task"] = "repository"
     planned: bool = True
 
 
@@ -120,13 +122,15 @@ def compare_table(table: OutcomeTable, plan: ComparisonPlan) -> CompareReport:
     An unplanned one is refused (UsageError).
     """
     _refuse_unknown_arms(table, plan)
-    groups = list(enumerate(table.groups)) or [(0, {})]
-    answers = [
-        compare_arms(_clustered(table, comparison), group, _question(labels, comparison, outcome, plan), plan.settings)
-        for group, labels in groups
-        for comparison in plan.comparisons
-        for outcome in comparison.outcomes
-    ]
+    tables = {"repository": table, "task": replace(table, cluster=table.task)}
+    answers = []
+    for group, labels in list(enumerate(table.groups)) or [(0, {})]:
+        rows = {cluster: group_rows(tables[cluster], group) for cluster in {one.cluster for one in plan.comparisons}}
+        answers += [
+            compare_arms(rows[comparison.cluster], _question(labels, comparison, outcome, plan), plan.settings)
+            for comparison in plan.comparisons
+            for outcome in comparison.outcomes
+        ]
     return CompareReport(_adjusted(answers) if plan.multiplicity == "holm" else tuple(answers))
 
 
@@ -161,10 +165,6 @@ def _refuse_unknown_arms(table: OutcomeTable, plan: ComparisonPlan) -> None:
                 raise UsageError(f"{asked}: arm {arm} has no cells here; arms: {known}")
         if comparison.control == comparison.treatment:
             raise UsageError(f"comparison of {comparison.control} with itself; name two arms")
-
-
-def _clustered(table: OutcomeTable, comparison: PlannedComparison) -> OutcomeTable:
-    return replace(table, cluster=table.task) if comparison.cluster == "task" else table
 
 
 def _question(labels: Mapping[str, str], comparison: PlannedComparison, outcome: str, plan: ComparisonPlan) -> Question:
