@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from scoring.statistics.arm_tasks import GroupRows
 from scoring.statistics.clusters import ClusterSums
 from scoring.statistics.comparison import Comparison, Discordance, PairedMeans, PairedTests, Question
 from scoring.statistics.comparison_notes import notes_of
 from scoring.statistics.estimate import FloatArray, NotEstimable, PValue, generator_for
 from scoring.statistics.exact_tests import TIE_TOLERANCE, mcnemar_exact, sign_exact, sign_flip_test, signs
-from scoring.statistics.interval import IntervalSettings, mean_interval
-from scoring.statistics.outcomes import OutcomeKind, OutcomeTable
+from scoring.statistics.interval import IntervalSettings, difference_interval
+from scoring.statistics.outcomes import OutcomeKind
 from scoring.statistics.pairing import TaskPairs, pair_tasks
 
 SCALED = (OutcomeKind.BINARY, OutcomeKind.FRACTION)
@@ -28,9 +29,9 @@ class ComparisonSettings:
     permutation_draws: int = 99_999
 
 
-def compare_arms(table: OutcomeTable, group: int, question: Question, settings: ComparisonSettings) -> Comparison:
-    """Answer one question from the table; the Holm adjustment is made later, over the whole family."""
-    pairs = pair_tasks(table, group, (question.control, question.treatment), question.outcome)
+def compare_arms(rows: GroupRows, question: Question, settings: ComparisonSettings) -> Comparison:
+    """Answer one question from the rows of its group; the Holm adjustment is made later, over the whole family."""
+    pairs = pair_tasks(rows, question.control, question.treatment, question.outcome)
     sums = pairs.by_cluster()
     comparison = Comparison(
         question=question,
@@ -40,16 +41,16 @@ def compare_arms(table: OutcomeTable, group: int, question: Question, settings: 
         tests=_tests(pairs, sums, question, settings),
         means=_means(pairs, sums, question, settings),
         bounds=_bounds(pairs, question.kind),
-        difference_without_contaminated=_without_contaminated(table, group, question, pairs),
+        difference_without_contaminated=_without_contaminated(rows, question, pairs),
         notes=(),
     )
-    return replace(comparison, notes=notes_of(comparison, table.arm.names, settings.interval.alpha))
+    return replace(comparison, notes=notes_of(comparison, rows.table.arm.names, settings.interval.alpha))
 
 
 def _discordance(pairs: TaskPairs, kind: OutcomeKind) -> Discordance | None:
     if kind is not OutcomeKind.BINARY or pairs.samples > 1 or not pairs.paired.any():
         return None
-    control, treatment = pairs.control == 1, pairs.treatment == 1
+    control, treatment = pairs.control.means == 1, pairs.treatment.means == 1
     return Discordance(
         both=pairs.named(pairs.paired & control & treatment),
         control_only=pairs.named(pairs.paired & control & ~treatment),
@@ -91,11 +92,11 @@ def _means(
 ) -> PairedMeans | NotEstimable:
     if not pairs.paired.any():
         return NotEstimable("no pairs")
-    control, treatment = (float(side[pairs.paired].mean()) for side in (pairs.control, pairs.treatment))
+    control, treatment = (float(side.means[pairs.paired].mean()) for side in (pairs.control, pairs.treatment))
     scaled = question.kind in SCALED
     chosen = replace(settings.interval, limits=(-1.0, 1.0)) if scaled else settings.interval
     rng = generator_for(settings.seed, *question.labels, "interval")
-    interval = mean_interval(sums, chosen, rng, (control + treatment) / 2 if scaled else None)
+    interval = difference_interval(sums, chosen, rng, (control + treatment) / 2 if scaled else None)
     difference = sums.mean if abs(sums.mean) > TIE_TOLERANCE else 0.0
     return PairedMeans(control, treatment, difference, interval)
 
@@ -105,13 +106,12 @@ def _bounds(pairs: TaskPairs, kind: OutcomeKind) -> tuple[float, float] | None:
         return None
     if kind in SCALED:
         return pairs.bounds()
-    complete = pairs.of_control.missing + pairs.of_treatment.missing == 0
-    return (float(pairs.differences.mean()),) * 2 if complete else None
+    return None if pairs.missing else (float(pairs.differences.mean()),) * 2
 
 
-def _without_contaminated(table: OutcomeTable, group: int, question: Question, pairs: TaskPairs) -> float | None:
-    if not pairs.of_control.contaminated + pairs.of_treatment.contaminated:
+def _without_contaminated(rows: GroupRows, question: Question, pairs: TaskPairs) -> float | None:
+    if not pairs.contaminated:
         return None
     arms = (question.control, question.treatment)
-    clean = pair_tasks(table, group, arms, question.outcome, without_contaminated=True).differences
+    clean = pair_tasks(rows, *arms, question.outcome, without_contaminated=True).differences
     return float(np.mean(clean)) if len(clean) else None

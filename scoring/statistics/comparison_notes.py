@@ -28,14 +28,13 @@ def _on_design(comparison: Comparison, arms: tuple[str, ...]) -> Iterator[str]:
 
 def _on_cells(comparison: Comparison) -> Iterator[str]:
     pairs, outcome = comparison.pairs, comparison.question.outcome
-    zeros = pairs.of_control.zero_totals, pairs.of_treatment.zero_totals
+    zeros = pairs.control.denominators.zero_totals, pairs.treatment.denominators.zero_totals
     if any(zeros):
         yield f"{outcome} has denominator 0 in {zeros[0]} control and {zeros[1]} treatment cells"
-    contaminated = pairs.of_control.contaminated + pairs.of_treatment.contaminated
-    if contaminated:
+    if pairs.contaminated:
         without = comparison.difference_without_contaminated
         shown = "not estimable" if without is None else f"{without:+.4f}"
-        yield f"{contaminated} contaminated cells included; difference without them: {shown}"
+        yield f"{pairs.contaminated} contaminated cells included; difference without them: {shown}"
     if comparison.bounds is None and not isinstance(comparison.means, NotEstimable):
         yield "no bounds: cells are missing and the outcome has no fixed range"
 

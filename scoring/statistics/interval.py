@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.stats import t as student
 from scoring.statistics.bootstrap import bca_interval, percentile_interval, resampled_means, yuj_interval
 from scoring.statistics.clusters import ClusterSums, cr2
 from scoring.statistics.estimate import FloatArray, Interval, NotEstimable
-from scoring.statistics.regimes import calibration, coverage_note, regime_of
+from scoring.statistics.regimes import Regime, calibration, coverage_note, regime_of
 from scoring.statistics.sign_flips import WildClusters, sign_flip_interval, sign_patterns
 
 
@@ -43,6 +43,8 @@ METHOD_NAMES = {
     IntervalMethod.YUJ: "yuj-percentile-cluster",
 }
 """What outputs call the methods (`ci_method`)."""
+CALIBRATED_AS = {IntervalMethod.YUJ: IntervalMethod.PERCENTILE}
+"""Methods whose coverage was measured under another name."""
 
 
 @dataclass(frozen=True)
@@ -61,27 +63,41 @@ class IntervalSettings:
 Ends = tuple[FloatArray, FloatArray]
 
 
-def mean_interval(
-    clusters: ClusterSums, settings: IntervalSettings, rng: np.random.Generator, level: float | None = None
+def difference_interval(
+    clusters: ClusterSums, settings: IntervalSettings, rng: np.random.Generator, level: float | None
 ) -> Interval | NotEstimable:
-    """The interval of `clusters.mean`. `level`: the mean outcome from 0 to 1, for the note on coverage.
+    """The interval of a paired difference, with a note where the calibration found that it covers less than it says.
 
-    None where there is no such scale.
+    `level`: the mean outcome of both arms from 0 to 1, None where the outcome has no such scale.
     """
+    found = mean_interval(clusters, settings, rng)
+    if isinstance(found, NotEstimable):
+        return found
+    regime = regime_of(clusters.sizes, level)
+    method = _method(settings, regime)
+    return replace(found, note=coverage_note(regime, CALIBRATED_AS.get(method, method)))
+
+
+def mean_interval(
+    clusters: ClusterSums, settings: IntervalSettings, rng: np.random.Generator
+) -> Interval | NotEstimable:
+    """The interval of `clusters.mean`, clipped to the settings' limits (the reproduction method stays as it is)."""
     refusal = _refusal(clusters, settings)
     if refusal is not None:
         return refusal
-    regime = regime_of(clusters.sizes, level)
-    method = settings.method
-    if method is IntervalMethod.AUTO:
-        method = IntervalMethod(calibration().chosen[(regime.band, regime.balanced)])
+    method = _method(settings, regime_of(clusters.sizes, None))
     low, high = (float(end[0]) for end in _METHODS[method](clusters.sums[None, :], clusters.sizes, settings, rng))
     if not (math.isfinite(low) and math.isfinite(high)):
         return NotEstimable(f"{METHOD_NAMES[method]} has no finite interval with {len(clusters.sizes)} clusters")
-    clip = settings.limits if method is not IntervalMethod.YUJ else (-math.inf, math.inf)
-    return Interval(
-        max(low, clip[0]), min(high, clip[1]), METHOD_NAMES[method], coverage_note(regime, _calibrated(method))
-    )
+    if method is not IntervalMethod.YUJ:
+        low, high = max(low, settings.limits[0]), min(high, settings.limits[1])
+    return Interval(low, high, METHOD_NAMES[method])
+
+
+def _method(settings: IntervalSettings, regime: Regime) -> IntervalMethod:
+    if settings.method is not IntervalMethod.AUTO:
+        return settings.method
+    return IntervalMethod(calibration().chosen[(regime.band, regime.balanced)])
 
 
 def _refusal(clusters: ClusterSums, settings: IntervalSettings) -> NotEstimable | None:
@@ -95,10 +111,6 @@ def _refusal(clusters: ClusterSums, settings: IntervalSettings) -> NotEstimable 
     if spread <= 1e-12 * max(1.0, float(np.abs(clusters.sums).max())):
         return NotEstimable(f"no variation: all {len(clusters.sizes)} clusters show a mean of {clusters.mean:g}")
     return None
-
-
-def _calibrated(method: IntervalMethod) -> str:
-    return IntervalMethod.PERCENTILE if method is IntervalMethod.YUJ else method
 
 
 def cr2_ends(sums: FloatArray, sizes: FloatArray, settings: IntervalSettings, _: np.random.Generator) -> Ends:

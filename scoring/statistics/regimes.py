@@ -20,26 +20,26 @@ BANDS = ((2, 5), (6, 9), (10, 19), (20, 39), (40, 99), (100, None))
 """Numbers of clusters that are treated alike: first and last of each band."""
 BALANCED_FROM = 0.8
 """Clusters are balanced when their effective number is at least this share of their number."""
-RARE_BELOW = 0.1
-"""An outcome is rare when its mean, or one minus it, is below this."""
+LEVELS = {"rare": 0.05, "uncommon": 0.2}
+"""What an outcome is called when its mean, or one minus it, is below this; otherwise it is common."""
 TARGET_COVERAGE = 93.0
 """Below this percentage every output says that the interval under-covers."""
 
 
 @dataclass(frozen=True)
 class Regime:
-    """What decides how well an interval covers: number of clusters, their balance, and whether the outcome is rare."""
+    """What decides how well an interval covers: number of clusters, their balance, and how common the outcome is."""
 
     band: int
     balanced: bool
-    rare: bool
+    level: str
 
     def describe(self) -> str:
         """The regime in words."""
         first, last = BANDS[self.band]
         clusters = f"{first} or more" if last is None else f"{first} to {last}"
         balance = "similar sizes" if self.balanced else "unequal sizes"
-        return f"{clusters} clusters of {balance}, {'rare' if self.rare else 'common'} outcome"
+        return f"{clusters} clusters of {balance}, {self.level} outcome"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,14 @@ def regime_of(sizes: FloatArray, level: float | None) -> Regime:
     """
     band = max(index for index, (first, _) in enumerate(BANDS) if len(sizes) >= first)
     balanced = effective_clusters(sizes) >= BALANCED_FROM * len(sizes)
-    return Regime(band, balanced, level is not None and min(level, 1 - level) < RARE_BELOW)
+    return Regime(band, balanced, level_of(level))
+
+
+def level_of(mean: float | None) -> str:
+    """`rare`, `uncommon` or `common`; an outcome without a scale from 0 to 1 counts as common."""
+    if mean is None:
+        return "common"
+    return next((name for name, limit in LEVELS.items() if min(mean, 1 - mean) < limit), "common")
 
 
 @cache
@@ -67,7 +74,7 @@ def calibration() -> Calibration:
     chosen: dict[tuple[int, bool], str] = {}
     coverage: dict[tuple[Regime, str], float] = {}
     for entry in document["regimes"]:
-        regime = Regime(entry["band"], entry["balanced"], entry["rare"])
+        regime = Regime(entry["band"], entry["balanced"], entry["level"])
         chosen[(regime.band, regime.balanced)] = entry["auto"]
         coverage |= {(regime, method): percent for method, percent in entry["coverage"].items()}
     return Calibration(chosen, coverage)

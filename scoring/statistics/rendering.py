@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scoring.statistics.comparison import Comparison, PairedMeans, PairedTests
-from scoring.statistics.pairing import ArmDenominators
+from scoring.statistics.arm_tasks import ArmDenominators
 
 _HEADER = ("comparison", "outcome", "pairs", "control", "treatment", "difference", "interval", "p", "p Holm", "bounds")
 _NAMED = 20
@@ -48,7 +48,8 @@ def _cells(number: int, comparison: Comparison) -> tuple[str, ...]:
 def _remarks(comparison: Comparison) -> Iterator[str]:
     pairs, tests, discordance = comparison.pairs, comparison.tests, comparison.discordance
     yield f"tasks {len(pairs.tasks)}, unpaired {len(pairs.unpaired)}, clusters {comparison.clusters}"
-    yield f"control cells: {_denominators(pairs.of_control)}; treatment cells: {_denominators(pairs.of_treatment)}"
+    yield f"control cells: {_denominators(pairs.control.denominators)}"
+    yield f"treatment cells: {_denominators(pairs.treatment.denominators)}"
     if isinstance(tests, PairedTests):
         method = comparison.interval.method if comparison.interval else "none"
         yield f"p: {tests.primary.method}; interval: {method}; up {tests.up}, down {tests.down}, tie {tests.tie}"

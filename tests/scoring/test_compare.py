@@ -109,6 +109,10 @@ def test_yuj_permutation_test_of_one_sample_yes_or_no_outcomes_is_mcnemars(yuj: 
         assert record["p_permutation"] == pytest.approx(record["p_mcnemar"], rel=1e-12)
 
 
+def test_the_reproduction_method_says_that_it_under_covers_with_so_few_clusters(yuj: list[dict[str, Any]]) -> None:
+    assert all("under-covers here: " in record["note"] for record in yuj)
+
+
 def test_records_have_exactly_the_keys_of_the_interface_in_their_order(yuj: list[dict[str, Any]]) -> None:
     assert tuple(key for key in yuj[0] if key != "details") == JSON_KEYS
 
