@@ -133,6 +133,7 @@ class History:
         self.unit(row.subject).withdrawn = str(row.detail["reason"])
 
     def _quarantined(self, row: Row) -> None:
+        self._name(row.subject.removeprefix(".stage/").removesuffix(".abandoned"))
         if row.subject in self.units:
             self.units[row.subject].quarantined = str(row.detail["kept"])
 

@@ -347,7 +347,7 @@ def witness_problems(derived: bytes | None, name: str, chain: Chain) -> list[Pro
     if rows > chain.count and not chain.problem:
         return [Problem(LEDGER, "truncated", f"{name} was derived from {rows} rows, {chain.count} are left")]
     if 0 < rows <= chain.count and _head_at(chain, rows) != head:
-        return [Problem(LEDGER, "rewritten", f"{name} saw head {head} after {rows} rows; the ledger says otherwise")]
+        return [Problem(LEDGER, "rewritten", f"{name} saw head {head} after {rows} rows, the ledger another")]
     return []
 
 

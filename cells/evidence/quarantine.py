@@ -11,12 +11,14 @@ Rules (30-evidence 33, 40):
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cells.errors import EvidenceError
 from cells.evidence.digest import canonical_json, digest_bytes
-from cells.evidence.fs import Kind, create_durable, make_directories, read_plain
+from cells.evidence.fs import FileSystem, Kind, create_durable, make_directories, read_plain
+from cells.evidence.ledger import Row
 from cells.evidence.manifest import MANIFEST
 from cells.evidence.roots import checked_path
 
@@ -41,19 +43,23 @@ def quarantine(store: StudyStore, path: str, reason: str) -> str:
 def finish_quarantines(store: StudyStore) -> list[str]:
     """Finish what a killed quarantine began: move what its reason names, and write the row that is missing."""
     store.require_writing()
-    recorded = {row.detail.get("kept") for row in store.ledger.rows() if row.kind == "quarantined"}
     done: list[str] = []
-    for entry in _entries(store):
-        kept = f"{FOLDER}/{entry.name}/{CONTENT}"
-        if kept in recorded:
-            continue
-        reason = _reason(store, entry)
-        here = store.fs.status(entry / CONTENT) is not None
-        if reason is None or (not here and store.fs.status(store.path / reason["path"]) is None):
-            continue  # killed before anything was moved, and the thing is gone from its place: nothing to finish
-        _finish(store, entry, reason["path"], reason["reason"])
-        done.append(f"{reason['path']}: quarantine finished, kept at {kept}")
+    for entry, path, reason, moved in begun(store.path, store.ledger.rows(), store.fs):
+        if moved or store.fs.status(store.path / path) is not None:
+            kept = _finish(store, entry, path, reason)
+            done.append(f"{path}: quarantine finished, kept at {kept}")
     return done
+
+
+def begun(study: Path, rows: Iterable[Row], fs: FileSystem) -> Iterator[tuple[Path, str, str, bool]]:
+    """Quarantines that were begun and have no row: (entry, path, reason, whether the thing was moved)."""
+    recorded = {row.detail.get("kept") for row in rows if row.kind == "quarantined"}
+    for entry in _entries(study / FOLDER, fs):
+        if f"{FOLDER}/{entry.name}/{CONTENT}" in recorded:
+            continue
+        reason = _reason(entry, fs)
+        if reason is not None:
+            yield entry, reason["path"], reason["reason"], fs.status(entry / CONTENT) is not None
 
 
 def _new_entry(store: StudyStore, path: str, reason: str) -> Path:
@@ -97,20 +103,20 @@ def _digest(store: StudyStore, content: Path) -> str | None:
         return None
 
 
-def _entries(store: StudyStore) -> list[Path]:
-    folder = store.path / FOLDER
-    if store.fs.status(folder) is None:
+def _entries(folder: Path, fs: FileSystem) -> list[Path]:
+    if fs.status(folder) is None:
         return []
-    tree = store.fs.tree(folder)
+    tree = fs.tree(folder)
     try:
         return [folder / entry.name for entry in tree.entries() if entry.kind is Kind.DIRECTORY]
     finally:
         tree.close()
 
 
-def _reason(store: StudyStore, entry: Path) -> dict[str, Any] | None:
+def _reason(entry: Path, fs: FileSystem) -> dict[str, Any] | None:
+    """Path and reason of an entry; None when it was cut off before its reason was whole (then nothing was moved)."""
     try:
-        document = json.loads(read_plain(store.fs, entry / REASON))
+        document = json.loads(read_plain(fs, entry / REASON))
         return {"path": checked_path(document["path"]), "reason": str(document["reason"])}
     except (EvidenceError, OSError, ValueError, KeyError, TypeError):
         return None

@@ -225,7 +225,10 @@ def unit_kind(path: str) -> str:
 
 def _stage(store: StudyStore, scope: str, category: Category) -> Stage:
     folder = f"{scope}/{category.folder}" if scope else category.folder
-    name = allocate(store.path, scope, category, store.history().names.get(folder, ()), store.fs)
+    taken = set(store.history().names.get(folder, ()))
+    for place in (store.path / folder, store.stage_path(folder)):
+        taken.update(name.removesuffix(ABANDONED) for name in _directories(store.fs, place))
+    name = allocate(store.path, scope, category, taken, store.fs)
     return _at(store, f"{folder}/{name}")
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cells.errors import EvidenceError
+from cells.evidence.design_binding import root_of
 from cells.evidence.fs import FileSystem, Kind
 from cells.evidence.fs_real import REAL
 from cells.evidence.history import History
@@ -134,6 +135,10 @@ def _root(path: Path, asked: Expected, fs: FileSystem) -> VerifyReport:
         report.problems.append(Problem(ROOT_FILE, "root", str(error)))
         return report
     for study in root.studies():
+        bound = root_of(read_study(study, fs).rows)
+        if bound is not None and bound != {"id": root.id, "digest": root.digest}:
+            found = f"{study.name} belongs to root {bound['id']} {bound['digest']}, found {root.id} {root.digest}"
+            report.problems.append(Problem(ROOT_FILE, "root", found))
         inner = _study(study, asked if asked.public_key else Expected(), fs)
         report.checked += inner.checked
         report.problems += [problem.below(study.name) for problem in inner.problems]

@@ -24,6 +24,7 @@ from cells.evidence.history import History, Unit
 from cells.evidence.ledger import LEDGER, Chain, chain_problems, read_chain
 from cells.evidence.manifest import MANIFEST, read_statement, verify_bundle
 from cells.evidence.problem import Problem
+from cells.evidence.quarantine import begun
 from cells.evidence.units import units_below
 
 _UNIT_FOLDERS = ("attempts", "verifications", "scores")
@@ -46,8 +47,11 @@ def study_problems(path: Path, fs: FileSystem = REAL) -> tuple[list[Problem], in
     except (ConflictError, KeyError) as error:
         return [*problems, Problem(LEDGER, "ledger", f"its rows contradict each other: {error}")], 0
     checked = 0
+    moved = {unit: entry.name for entry, unit, _, here in begun(path, chain.rows, fs) if here}
     for unit in history.units.values():
-        if unit.stands:
+        if unit.stands and unit.path in moved and fs.status(path / unit.path) is None:
+            problems.append(Problem(unit.path, "unfinished", f"quarantine/{moved[unit.path]}: `assay run` finishes it"))
+        elif unit.stands:
             checked += 1
             problems += unit_problems(path, unit, fs)
         elif fs.status(path / unit.path) is not None:
@@ -67,7 +71,7 @@ def unit_problems(study: Path, unit: Unit, fs: FileSystem = REAL) -> list[Proble
     if fs.status(bundle) is None:
         return [Problem(unit.path, "lost", f"the ledger has it published ({unit.digest}); it is not there")]
     problems = bundle_problems(bundle, fs)
-    if not any(problem.path == MANIFEST for problem in problems):
+    if not any(problem.path in ("", MANIFEST) for problem in problems):
         statement, digest = read_statement(bundle, fs)
         if digest != unit.digest:
             problems.append(Problem(MANIFEST, "rewritten", f"the ledger binds {unit.digest}, found {digest}"))
