@@ -36,7 +36,7 @@ from .tree_copy import copy_tree
 
 CGROUP = "/sys/fs/cgroup"
 FILES = "/tmp/assay"
-_END_ALL_S = 10.0
+_END_ALL_S, _DISMISS_S = 10.0, 2.0
 _ORPHANED, _FAILED = 3, 4
 
 
@@ -77,6 +77,12 @@ class Watched:
                 self.status, self.usage = status, processes.usage(found)
             elif pid in self.ours:
                 self.broken = f"{self.ours.pop(pid)}_killed"
+
+    def dismiss(self) -> None:
+        """Send our companions away; one that was killed just before says so by how it ended."""
+        for pid, name in self.ours.items():
+            if not processes.dismiss(pid, time.monotonic() + _DISMISS_S):
+                self.broken = self.broken or f"{name}_killed"
 
 
 def main() -> int:
@@ -161,10 +167,11 @@ def _forwarder(port: int, target: str) -> int:
 
 def _run(orders: Orders, ours: dict[int, str], wake: int) -> int:
     run, started = orders.run, time.monotonic()
+    environment = {**os.environ, **run["environment"]}  # the image's own, then what the launcher says
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
     streams = (orders.stdin, out_write, err_write)
-    watched = Watched(processes.start(run["command"], run["environment"], run["workdir"], streams), ours)
+    watched = Watched(processes.start(run["command"], environment, run["workdir"], streams), ours)
     _forward_signals(watched.harness)
     for descriptor in streams:
         os.close(descriptor)
@@ -199,6 +206,7 @@ def _watch(watched: Watched, relays: list[Relay], wake: int) -> None:
 def _finish(watched: Watched, relays: list[Relay], workdir: str, wall_s: float) -> None:
     left = processes.living(list(watched.ours))
     counters = read_group(CGROUP)
+    watched.dismiss()
     processes.end_all(time.monotonic() + _END_ALL_S)
     _drain(relays, time.monotonic() + _END_ALL_S)
     output = {relay.name: relay.finish() for relay in relays}

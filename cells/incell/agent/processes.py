@@ -80,6 +80,25 @@ def start(command: Sequence[str], environment: Mapping[str, str], directory: str
         os._exit(126)
 
 
+def dismiss(pid: int, deadline: float) -> bool:
+    """End a companion with SIGTERM; False when something else had ended it, or nothing does by `deadline`.
+
+    SIGKILL that is on its way wins over SIGTERM (signal(7)), so that a kill just before is seen as what it was.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)
+    while time.monotonic() < deadline:
+        try:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if ended:
+            return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM
+        time.sleep(0.0005)
+    return False
+
+
 def end_all(deadline: float) -> None:
     """Kill every process of the container but this one and wait for all; `deadline` on time.monotonic()."""
     if os.getpid() != 1:

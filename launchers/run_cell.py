@@ -1,0 +1,144 @@
+"""The live side of one cell, prepare to seal, as a story (10-architecture, "One cell, as a story").
+
+Rules:
+1. How it ended is concluded from our own records; a fault of ours or the engine's is InfraFailure, never an `Ended`.
+2. The agent is killed, waited for and removed before anything is gathered; every writer has closed before the seal.
+3. Whatever happens, everything that was created is removed, but for the collector of a sealed attempt.
+4. An attempt that is lost after its start is sealed as `infra_lost`, so that it can be published as what it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from cells.errors import AssayError, InfraFailure
+from cells.outcome import Ended
+from cells.sandbox import ChannelClosed, ChannelTimeout
+from launchers.conclude import Ending, conclude
+from launchers.first_process import send_orders
+from launchers.gathering import gather
+from launchers.live_request import CollectorHandle, Gateway, GatewaySession, LiveRequest, LiveResult, LiveTools
+from launchers.prepare_cell import Prepared, prepare
+from launchers.seal_cell import Conclusion, findings_of, seal_live
+from launchers.watch import RunningCell, Watch
+
+__all__ = [
+    "CollectorHandle",
+    "Gateway",
+    "GatewaySession",
+    "LiveRequest",
+    "LiveResult",
+    "LiveTools",
+    "run_live",
+]
+
+
+def run_live(request: LiveRequest, tools: LiveTools) -> LiveResult:
+    """Run one attempt to its seal.
+
+    Raises InfraFailure when the cell is lost and Interrupted when the study stops; then nothing of the cell is left on
+    the engine. The collector of the result belongs to the caller, who closes it.
+    """
+    phases = Phases(tools.on_phase)
+    with ExitStack() as cleanup:
+        phases.enter("prepare")
+        cell = prepare(request, tools, cleanup)
+        watch = _watch_over(cell)
+        try:
+            phases.enter("launch")
+            launch(cell, watch)
+            phases.enter("run")
+            ending = watch.to_end()
+            phases.enter("seal")
+            stop(cell, ending)
+            ended, detail = conclude(ending, cell.door.close(), cell.harness)
+            findings = [*findings_of(ending), *_gather(cell)]
+            sealed = seal_live(cell, Conclusion(ended, detail, ending, timings(phases, watch)), findings)
+        except InfraFailure as failure:
+            seal_lost(cell, failure, timings(phases, watch))
+            raise
+        cleanup.pop_all()
+    collector = CollectorHandle(cell.collector.channel, cell.collector.container, tools.sandboxes, cell.volumes.names())
+    return LiveResult(sealed, collector)
+
+
+def launch(cell: Prepared, watch: Watch) -> None:
+    """Start the agent's container and hand it its orders, until the harness is about to run."""
+    cell.agent.container.start()
+    with _launch_faults():
+        send_orders(cell.agent.channel, cell.orders)
+    watch.await_ready()
+
+
+def stop(cell: Prepared, ending: Ending) -> None:
+    """The agent's container goes, whatever state it is in; its last counters are kept."""
+    if ending.report is not None:
+        cell.sampler.sample("cell", ending.report.counters, {"disk": ending.report.disk})
+    cell.agent.container.remove()
+    cell.log.close()
+
+
+def seal_lost(cell: Prepared, failure: InfraFailure, seconds: dict[str, float | None]) -> None:
+    """Seal a lost attempt as what it is, as far as its records can still be closed; the failure itself is raised on."""
+    with contextlib.suppress(AssayError, OSError):
+        stop(cell, Ending())
+        seal_live(cell, Conclusion(Ended.INFRA_LOST, str(failure), Ending(), seconds), [])
+
+
+def timings(phases: Phases, watch: Watch) -> dict[str, float | None]:
+    """Seconds by phase so far, and of the run: in all, without the provider's waiting, the waiting, the base copy."""
+    return {
+        **phases.so_far(),
+        "run_s": watch.run_s,
+        "active_s": max(0.0, watch.run_s - watch.waited_s),
+        "waited_s": watch.waited_s,
+        "copy_s": watch.copied.get("copy_s"),
+    }
+
+
+class Phases:
+    """Seconds by phase; entering one ends the one before it."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._began: list[tuple[str, float]] = []
+
+    def enter(self, name: str) -> None:
+        """A phase begins."""
+        self._began.append((name, time.monotonic()))
+        self._tell(name)
+
+    def so_far(self) -> dict[str, float]:
+        """Seconds of every phase, the present one up to now."""
+        ends = [moment for _, moment in self._began[1:]] + [time.monotonic()]
+        return {name: round(end - began, 6) for (name, began), end in zip(self._began, ends, strict=True)}
+
+
+def _watch_over(cell: Prepared) -> Watch:
+    return Watch(
+        RunningCell(
+            container=cell.agent.container,
+            channel=cell.agent.channel,
+            limits=cell.request.spec.limits,
+            session=cell.door.session,
+            stop=cell.tools.stop,
+            log=cell.log,
+            sampler=cell.sampler,
+        )
+    )
+
+
+def _gather(cell: Prepared) -> list[dict[str, object]]:
+    wanted = cell.harness.gathers(cell.request.spec.arm.settings)
+    return gather(cell.collector.channel, cell.attempt, wanted, cell.tools.secrets)
+
+
+@contextmanager
+def _launch_faults() -> Iterator[None]:
+    try:
+        yield
+    except (ChannelClosed, ChannelTimeout) as error:
+        raise InfraFailure("launch", f"the first process does not take its orders: {error}") from error
