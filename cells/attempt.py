@@ -199,6 +199,20 @@ class SealedAttempt:
         files.sync_directory(path.parent)
         return digest
 
+    def discard(self, name: str, writer: str) -> None:
+        """Take away a file of a post-run step that died before its last file: the step runs anew. Its journal row
+        stays.
+
+        `BoundaryViolation` for anything but a post-run file of an attempt that is not closed yet.
+        """
+        path = self._admit(name, writer)
+        if not name.startswith("post/") or _is_file(self.root / "manifest.json"):
+            raise BoundaryViolation(
+                f"artifact {name!r}: asked to discard; only files in post/ of an open attempt can be"
+            )
+        path.unlink(missing_ok=True)
+        files.sync_directory(path.parent)
+
     def _admit(self, name: str, writer: str) -> Path:
         row = self._contract.row_for(name)
         _check_writer(row, name, writer)
