@@ -1,0 +1,82 @@
+"""The gateway process: `python -m launchers.gateway --run-dir DIR --key NAME...`.
+
+It ends when its standard input ends (its parent is gone), when it is told to, or on SIGTERM. Keys are taken out of its
+environment at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import aiohttp
+
+from launchers.gateway.contract import MAX_BODY
+from launchers.gateway.control import Control
+from launchers.gateway.sessions import Sessions
+
+_SYNC_THREADS = 16
+_MAX_FIELD = 65_536
+
+
+def main() -> None:
+    """Serve until the parent is gone."""
+    parser = argparse.ArgumentParser(prog="launchers.gateway", description="Serves models to cells over unix sockets.")
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--key", action="append", default=[], help="name of an environment variable that holds a key")
+    parser.add_argument("--max-body", type=int, default=MAX_BODY)
+    asked = parser.parse_args()
+    keys = {name: os.environ.pop(name) for name in asked.key if name in os.environ}
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    gc.freeze()
+    asyncio.run(serve(asked.run_dir, keys, asked.max_body))
+
+
+async def serve(run_dir: Path, keys: Mapping[str, str], max_body: int) -> None:
+    """Open the control socket, say so on stdout, serve, close everything."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    watcher = await _watch_parent(stop)
+    connector = aiohttp.TCPConnector(limit=0)
+    jar = aiohttp.DummyCookieJar()
+    with ThreadPoolExecutor(_SYNC_THREADS, "sync") as executor:
+        async with aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=jar,
+            auto_decompress=False,
+            max_line_size=_MAX_FIELD,
+            max_field_size=_MAX_FIELD,
+        ) as client:
+            sessions = Sessions(run_dir, keys, client, executor, max_body)
+            control = await Control(sessions, stop).listen(run_dir)
+            print(json.dumps({"ready": True, "pid": os.getpid()}), flush=True)  # noqa: T201 (the parent reads it)
+            await stop.wait()
+            control.close()
+            await sessions.close_all()
+    watcher.close()
+
+
+async def _watch_parent(stop: asyncio.Event) -> asyncio.BaseTransport:
+    """The parent holds the other end of our standard input: its end is ours."""
+
+    class Watch(asyncio.Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            stop.set()
+
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(Watch, sys.stdin)
+    return transport
+
+
+if __name__ == "__main__":
+    main()
