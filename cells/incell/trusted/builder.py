@@ -115,8 +115,17 @@ def make_collector(root: str, git_dir: str) -> tuple[str, Snapshot]:
     if special or snapshot.tree is None:
         raise BuildFailed(f"the base tree holds what no patch can hold: {special[:3]}")
     _commit(git_dir, snapshot.tree)
-    repository.git("repack", "-a", "-d", "-q", "--threads=1")
+    repository.git("-c", "repack.writeBitmaps=false", "repack", "-a", "-d", "-q", "-n", "--threads=1")
+    _drop_first_pack(git_dir)
     return snapshot.tree, snapshot
+
+
+def _drop_first_pack(git_dir: str) -> None:
+    # git does not count a pack by a name of ours as redundant; everything in it is in the new one.
+    folder = os.path.join(git_dir, "objects/pack")
+    for name in os.listdir(folder):
+        if name.startswith("pack-assay."):
+            os.unlink(os.path.join(folder, name))
 
 
 def make_agent_repository(root: str, source_git: str, tree: str) -> None:
