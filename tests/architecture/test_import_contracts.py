@@ -16,7 +16,7 @@ PACKAGES = ("flows", "cells", "launchers", "scoring")
 VIOLATIONS = (
     ("launchers/planted_a.py", "import scoring", "Direction"),
     ("cells/planted_b.py", "import launchers", "Direction"),
-    ("flows/planted_c.py", "import flows.live", "used by flows.cell only"),
+    ("flows/planted_c.py", "import flows.live", "flows.live is used by flows.cell only"),
     ("flows/planted_d.py", "import docker", "The engine's SDK"),
     ("scoring/planted_e.py", "import prefect", "Prefect is for flows only"),
     ("cells/planted_f.py", "import pandas", "Tables and statistics"),
