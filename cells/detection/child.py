@@ -51,5 +51,6 @@ def _say(sink: IO[str], document: Mapping[str, Any]) -> None:
     sink.flush()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve on the standard streams."""
     serve(sys.stdin, sys.stdout)

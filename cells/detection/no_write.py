@@ -21,7 +21,7 @@ _WRITE_COMMAND = re.compile(
 
 @dataclass(frozen=True)
 class NoWrite(FixedDetector):
-    """A hit when the last `turns` turns, the newest included, made no call that changes a source file."""
+    """A hit when `turns` turns in a row, the newest included, changed no source file; again after as many more."""
 
     name: ClassVar[str] = "no_write"
     fields: ClassVar[frozenset[str]] = frozenset({"tool_name", "arguments", "is_error"})
@@ -38,7 +38,7 @@ class NoWrite(FixedDetector):
             return None
         writes = [row["turn"] for row in events(rows, "tool_call") if row["turn"] <= turn and _is_write(row)]
         quiet = turn - max(writes, default=-1)
-        if quiet < self.turns:
+        if quiet < self.turns or quiet % self.turns:
             return None
         return Hit(tuple(Evidence(one, "tool_name") for one in range(turn - quiet + 1, turn + 1)), {"turns": quiet})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def make(name: str, settings: Mapping[str, Any]) -> Detector:
     return detector
 
 
+@cache
 def code_digest() -> str:
     """`sha256:<hex>` over every module of the package, by name and content: which detectors decided."""
     state = hashlib.sha256()
