@@ -254,7 +254,7 @@ def page(cells: Sequence[Cell], document: dict[str, Any]) -> str:
         "# Calibration of tests and intervals",
         "",
         f"Made by `python infra/bench/calibration.py`: {document['studies']:,} simulated studies in each row of the",
-        f"second table, seed {document['seed']}; Monte-Carlo error of a coverage near 95 %: {error:.1f} points (2 sigma).",
+        f"second table, seed {document['seed']}; Monte-Carlo error near 95 %: {error:.1f} points (2 sigma).",
         "",
         "## By regime: what `auto` takes, and the worst coverage of each method (percent, nominal 95)",
         "",

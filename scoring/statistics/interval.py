@@ -61,6 +61,7 @@ class IntervalSettings:
 
 
 Ends = tuple[FloatArray, FloatArray]
+_ROUNDING = 1e-9
 
 
 def difference_interval(
@@ -91,7 +92,12 @@ def mean_interval(
         return NotEstimable(f"{METHOD_NAMES[method]} has no finite interval with {len(clusters.sizes)} clusters")
     if method is not IntervalMethod.YUJ:
         low, high = max(low, settings.limits[0]), min(high, settings.limits[1])
-    return Interval(low, high, METHOD_NAMES[method])
+    return Interval(_settled(low), _settled(high), METHOD_NAMES[method])
+
+
+def _settled(end: float) -> float:
+    """An end that differs from 0 by rounding or by the tolerance of a search is 0."""
+    return end if abs(end) > _ROUNDING else 0.0
 
 
 def _method(settings: IntervalSettings, regime: Regime) -> IntervalMethod:

@@ -133,7 +133,11 @@ class OutcomeTable:
             arm=Labels.of(row.arm for row in rows),
             sample=np.asarray([row.sample for row in rows], dtype=np.intp),
             values={name: _column(rows, name, kind) for name, kind in kinds.items()},
-            totals={name: _with_nan([row.totals.get(name) for row in rows]) for name in kinds},
+            totals={
+                name: _with_nan([row.totals.get(name) for row in rows])
+                for name in kinds
+                if any(name in row.totals for row in rows)
+            },
             state=Labels.of(row.state for row in rows),
             contaminated=np.asarray([row.contaminated for row in rows], dtype=np.bool_),
         )

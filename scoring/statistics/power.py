@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
 
 from scoring.statistics.arms import wilson_interval
-from scoring.statistics.estimate import Estimate, FloatArray, NotEstimable, PValue, generator_for
-from scoring.statistics.exact_tests import mcnemar_exact, sign_flip_test, signs
+from scoring.statistics.estimate import Estimate, FloatArray, NotEstimable, generator_for
+from scoring.statistics.exact_tests import mcnemar_exact, signs
 from scoring.statistics.simulation import OutcomeModel, mean_chance, simulate_differences
 
 _FARTHEST = 30.0
@@ -62,7 +63,8 @@ def power(planned: PlannedStudy, difference: float, studies: int, seed: int) -> 
     sizes = np.asarray(planned.sizes, dtype=np.float64)
     batches = simulate_differences(sizes, planned.samples, planned.model(difference), studies, rng)
     level = planned.alpha / planned.family
-    claims = sum(_p(study, planned.samples) < level for batch in batches for study in batch)
+    flips = generator_for(seed, "power", "flips")
+    claims = sum(_claims(batch, planned.samples, level, flips) for batch in batches)
     return Estimate(claims / studies, studies, None, wilson_interval(claims, studies, 0.05))
 
 
@@ -86,12 +88,23 @@ def minimum_detectable_effect(
     return Estimate(high, studies, None, power(planned, high, studies, seed).interval)
 
 
-def _p(differences: FloatArray, samples: int) -> float:
+def _claims(differences: FloatArray, samples: int, level: float, rng: np.random.Generator) -> int:
+    """How many studies (rows) claim a difference: by McNemar's exact test, or by random signs shared by all."""
     if samples == 1:
-        up, down, _ = signs(differences)
-        return mcnemar_exact(down, up).p
-    found = sign_flip_test(differences, np.random.default_rng(0), _DRAWS)
-    return found.p if isinstance(found, PValue) else 1.0
+        return sum(_mcnemar_p(down, up) < level for up, down, _ in map(signs, differences))
+    flips = 1.0 - 2.0 * rng.integers(0, 2, (differences.shape[1], _draws(level)), dtype=np.int8)
+    observed = np.abs(differences.sum(axis=1))[:, None]
+    extreme = np.count_nonzero(np.abs(differences @ flips) >= observed - 1e-9, axis=1)
+    return int(np.count_nonzero((1 + extreme) / (1 + flips.shape[1]) < level))
+
+
+def _draws(level: float) -> int:
+    return max(_DRAWS, int(20 / level) - 1)
+
+
+@cache
+def _mcnemar_p(control_only: int, treatment_only: int) -> float:
+    return mcnemar_exact(control_only, treatment_only).p
 
 
 def _root(gap: Callable[[float], float]) -> float:

@@ -64,7 +64,8 @@ def level_of(mean: float | None) -> str:
     """`rare`, `uncommon` or `common`; an outcome without a scale from 0 to 1 counts as common."""
     if mean is None:
         return "common"
-    return next((name for name, limit in LEVELS.items() if min(mean, 1 - mean) < limit), "common")
+    smaller = round(min(mean, 1 - mean), 9)
+    return next((name for name, limit in LEVELS.items() if smaller < limit), "common")
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from scoring.statistics.comparison import Comparison, PairedMeans, PairedTests
 from scoring.statistics.arm_tasks import ArmDenominators
+from scoring.statistics.comparison import Comparison, PairedMeans, PairedTests
 
 _HEADER = ("comparison", "outcome", "pairs", "control", "treatment", "difference", "interval", "p", "p Holm", "bounds")
 _NAMED = 20
