@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +27,18 @@ class LiveSide:
     stop: threading.Event
     script: Callable[[str], Path]
     """Frozen script by digest."""
+    secrets: Mapping[str, str]
+    """Values of keys by name: scrubbed from whatever a cell wrote."""
 
     def run(self, cell: PlannedCell, setting: LiveSetting, on_phase: PhaseListener) -> LiveResult:
         """Run the cell to its seal. InfraFailure when it is lost, Interrupted when the run stops."""
-        tools = LiveTools(sandboxes=self.sandboxes, gateway=self.gateway, stop=self.stop, on_phase=on_phase)
+        tools = LiveTools(
+            sandboxes=self.sandboxes,
+            gateway=self.gateway,
+            stop=self.stop,
+            on_phase=on_phase,
+            secrets=self.secrets,
+        )
         return run_live(self._request(cell.spec, setting), tools)
 
     def _request(self, spec: CellSpec, setting: LiveSetting) -> LiveRequest:

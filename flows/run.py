@@ -6,6 +6,8 @@ lock -> what an earlier run left -> schedule -> measure -> sweep -> state.
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -152,11 +154,12 @@ def _cell_runner(study: FrozenStudy, chosen: tuple[PlannedCell, ...], parts: _Pa
     memory = TaskMemory(study.task)
     post_side = PostSide(study.store, sandboxes, parts.stop, parts.facts, threading.Lock())
     recovered = recover(post_side, study.plan.cells)
+    secrets = {name: os.environ[name] for name in _key_names(chosen)}
     images = ImageShelf(lambda task: build_task_image(task, parts.tools.engine, parts.tools.say))
     return CellRunner(
         study=study.plan.study,
         cells={cell.spec.cell_id: cell for cell in study.plan.cells},
-        live_side=LiveSide(sandboxes, parts.gateway, parts.stop, study.script),
+        live_side=LiveSide(sandboxes, parts.gateway, parts.stop, study.script, secrets),
         post_side=post_side,
         images=images,
         board=parts.board,
@@ -235,13 +238,18 @@ def _known(kind: str, asked: tuple[Any, ...], there: set[Any]) -> None:
 
 @contextmanager
 def _gateway(chosen: tuple[PlannedCell, ...]) -> Iterator[GatewayProcess | None]:
-    models = [cell.spec.arm.model for cell in chosen if cell.spec.arm.model is not None]
-    if not models:
+    if all(cell.spec.arm.model is None for cell in chosen):
         yield None
         return
-    keys = sorted({str(model["api_key_env"]) for model in models if model.get("api_key_env")})
-    with GatewayProcess.start(keys) as gateway:
-        yield gateway
+    # A socket's path may have 107 bytes: a short directory of our own, not one below the studies root.
+    with tempfile.TemporaryDirectory(prefix="assay-") as run_dir:
+        with GatewayProcess.start(Path(run_dir), _key_names(chosen)) as gateway:
+            yield gateway
+
+
+def _key_names(chosen: tuple[PlannedCell, ...]) -> list[str]:
+    models = [cell.spec.arm.model for cell in chosen if cell.spec.arm.model is not None]
+    return sorted({str(model["api_key_env"]) for model in models if model.get("api_key_env")})
 
 
 @contextmanager

@@ -19,8 +19,9 @@ from launchers.gateway.contract import GatewayCell, SessionStatus, SessionTotals
 class GatewaySession(Protocol):
     """The open door of one cell to its model."""
 
-    socket_dir: Path
-    """Holds model.sock and nothing else; mounted read-only at /gw."""
+    @property
+    def socket_dir(self) -> Path:
+        """Holds model.sock and nothing else; mounted read-only at /gw."""
 
     def status(self) -> SessionStatus:
         """What the cell did so far."""
