@@ -63,15 +63,15 @@ class Contract:
     def harness_row(self, name: str) -> Row | None:
         """The row that a harness's own file has by its own pattern, wherever the harness put it.
 
-        `name` is relative to the gathered folder; leading folders that no pattern knows are ignored. A row that
-        measurements share wins over one of coding sessions.
+        `name` is relative to the gathered folder; leading folders that no pattern knows are ignored. Of equally
+        specific rows the one that measurements share wins over that of coding sessions.
         """
         segments = name.split("/")
         for start in range(len(segments)):
             tail = "/".join(segments[start:])
             found = [row for scope in _HARNESS_SCOPES if (row := self._find(tail, scope)) is not None]
             if found:
-                return next((row for row in found if not row.assistant_only), found[0])
+                return max(found, key=lambda row: (row.matcher.weight, not row.assistant_only))
         return None
 
     def required(self, scope: Scope | str = Scope.ATTEMPT) -> tuple[Row, ...]:
