@@ -178,7 +178,7 @@ class RealFileSystem:
     def move_new(self, source: Path, destination: Path) -> None:
         number = _rename_no_replace(os.fsencode(source), os.fsencode(destination))
         if number in _UNSUPPORTED and not os.path.lexists(destination):
-            os.rename(source, destination)
+            _move_without_renameat2(source, destination)
         elif number:
             raise OSError(number, os.strerror(number), str(destination))
 
@@ -213,6 +213,15 @@ def _rename_no_replace(source: bytes, destination: bytes) -> int:
         number = ctypes.get_errno()
         if number != errno.EINTR:
             return number
+
+
+def _move_without_renameat2(source: Path, destination: Path) -> None:
+    """Rule 2 for directories; for a file, a create-only link and then the old name is removed."""
+    if stat.S_ISDIR(os.lstat(source).st_mode):
+        os.rename(source, destination)
+        return
+    os.link(source, destination, follow_symlinks=False)
+    os.unlink(source)
 
 
 def _entry(name: str, status: os.stat_result) -> Entry:

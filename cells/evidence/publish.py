@@ -75,8 +75,9 @@ def publish(stage: Path, destination: Path, statement: Statement, fs: FileSystem
 
 
 def publish_file(stage: Path, destination: Path, fs: FileSystem = REAL) -> Published | Already:
-    """Publish one staged file (an export): fsync, reopen and rehash, create-only link, fsync of the parents, staged
-    name removed."""
+    """Publish one staged file (an export, a revision): fsync, reopen and rehash, one rename that replaces nothing,
+    fsync of the
+    parents. ConflictError when another file is there; an equal one is adopted and the stage removed."""
     handle = fs.open_plain(stage)
     try:
         digest, size = digest_handle(fs, handle)
@@ -85,18 +86,16 @@ def publish_file(stage: Path, destination: Path, fs: FileSystem = REAL) -> Publi
         fs.close(handle)
     if _digest(fs, stage) != (digest, size):
         raise EvidenceError(f"{stage}: reads back differently after its fsync")
-    existing = fs.status(destination)
-    if existing is None:
-        make_directories(fs, destination.parent)
-        try:
-            fs.link(stage, destination)
-        except FileExistsError:
-            existing = fs.status(destination)
-    if existing is not None and _digest(fs, destination) != (digest, size):
-        raise ConflictError(f"{destination}: another file is already there; nothing was replaced")
-    fs.unlink(stage)
+    make_directories(fs, destination.parent)
+    outcome: type[Published] | type[Already] = Published
+    try:
+        fs.move_new(stage, destination)
+    except FileExistsError:
+        if _digest(fs, destination) != (digest, size):
+            raise ConflictError(f"{destination}: another file is already there; nothing was replaced") from None
+        fs.unlink(stage)
+        outcome = Already
     _sync_parents(stage, destination, fs)
-    outcome = Published if existing is None else Already
     return outcome(destination, f"sha256:{digest}")
 
 

@@ -10,6 +10,7 @@ Rules (30-evidence 16, 19, 45):
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -22,13 +23,13 @@ from uuid import uuid4
 
 from cells.errors import BoundaryViolation, EnvironmentFault, EvidenceError, UsageError
 from cells.evidence.digest import canonical_json, digest_bytes
-from cells.evidence.files import read_json
-from cells.evidence.fs import FileSystem, create_durable, read_handle
+from cells.evidence.fs import FileSystem, create_durable, read_handle, read_plain
 from cells.evidence.fs_real import REAL
 from cells.evidence.locks import refuse_network
 
 ROOT_FILE = "root.json"
 VERSION = 1
+_FIELDS = {"v", "kind", "id", "path", "created_at"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -72,19 +73,17 @@ class StudiesRoot:
     def open(cls, path: Path) -> StudiesRoot:
         """The root at a path; EvidenceError when root.json is missing, damaged or of another version."""
         path = Path(os.path.abspath(path))
-        document = read_json(path / ROOT_FILE)
-        if not isinstance(document, dict) or document.get("kind") != "studies-root":
-            raise EvidenceError(f"{path / ROOT_FILE}: not the root.json of a studies root")
-        if document.get("v") != VERSION:
-            raise EvidenceError(
-                f"{path / ROOT_FILE}: version {document.get('v')!r}; this version of Assay reads {VERSION}"
-            )
-        content = REAL.open_plain(path / ROOT_FILE)
         try:
-            digest = digest_bytes(read_handle(REAL, content))
-        finally:
-            REAL.close(content)
-        return cls(path, str(document["id"]), digest, str(document.get("path", "")))
+            content = read_plain(REAL, path / ROOT_FILE, 1 << 16)
+            document = json.loads(content)
+            found = document["v"], document["kind"], document.keys()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise EvidenceError(f"{path / ROOT_FILE}: not the root.json of a studies root ({error})") from error
+        if found[0] != VERSION:
+            raise EvidenceError(f"{path / ROOT_FILE}: version {found[0]!r}; this version of Assay reads {VERSION}")
+        if found[1:] != ("studies-root", _FIELDS):
+            raise EvidenceError(f"{path / ROOT_FILE}: not the root.json of a studies root (kind or keys)")
+        return cls(path, str(document["id"]), digest_bytes(content), str(document["path"]))
 
     @property
     def has_moved(self) -> bool:

@@ -37,12 +37,13 @@ from cells.evidence.design_binding import (
     root_of,
 )
 from cells.evidence.digest import digest_bytes
-from cells.evidence.fs import FileSystem, create_durable, read_plain
+from cells.evidence.fs import FileSystem, create_durable, make_directories, read_plain
 from cells.evidence.fs_real import REAL
 from cells.evidence.history import History, Unit
 from cells.evidence.ledger import LEDGER, Clock, Ledger, Row, utc_now
 from cells.evidence.locks import NoLocks, StudyLocks, refuse_network
 from cells.evidence.manifest import MANIFEST
+from cells.evidence.publish import publish_file
 from cells.evidence.removal import remove_tree
 from cells.evidence.roots import StudiesRoot
 
@@ -170,12 +171,12 @@ class StudyStore:
         """Add a revision of the plan: a new file, then its `revised` row. A killed revision is finished by the same
         call."""
         self.require_writing()
-        path, digest = self.path / name, digest_bytes(content)
-        if self.fs.status(path) is None:
-            create_durable(self.fs, path, content)
-            self.fs.sync_directory(self.path)
-        elif read_plain(self.fs, path) != content:
-            raise ConflictError(f"{path}: another revision is there; nothing was replaced")
+        digest, stage = digest_bytes(content), self.path / STAGE / name
+        make_directories(self.fs, stage.parent)
+        if self.fs.status(stage) is not None:
+            self.fs.unlink(stage)  # cut off before it was published: it was nothing yet
+        create_durable(self.fs, stage, content)
+        publish_file(stage, self.path / name, self.fs)
         bound = {**detail, "frozen": frozen_digests(self.path, self.fs)}
         return self.ledger.append_once("revised", name, digest, bound)
 

@@ -66,7 +66,7 @@ def campaign(command: Command, place: Path, every: int) -> dict[str, int]:
 @pytest.mark.requirement(6)
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_sampled_faults(name: str, place: Path) -> None:
-    assert campaign(COMMANDS[name], place, every=37)["error"] > 0
+    assert campaign(COMMANDS[name], place, every=17)["error"] > 0
 
 
 @pytest.mark.full

@@ -56,7 +56,7 @@ def campaign(command: Command, place: Path, salt: str, every: int) -> int:
 @pytest.mark.requirement(23)
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_killed_at_sampled_steps(name: str, place: Path) -> None:
-    assert campaign(COMMANDS[name], place, "short", every=9) > 0
+    assert campaign(COMMANDS[name], place, "short", every=4) > 0
 
 
 @pytest.mark.full
