@@ -131,6 +131,11 @@ class CellRunner:
         """The verdict of the attempt that ended, NOT_RUN for a loss, None when the cell stays open."""
         return self._verdicts.pop(cell.spec.cell_id, None)
 
+    def failed(self, cell: PlannedCell, error: Exception) -> None:
+        """A step of this cell failed outside our own handling; the cell stays open."""
+        self.board.leave(cell.spec.directory)
+        self._report(cell, error)
+
     def result_rows(self) -> list[dict[str, Any]]:
         """The result table, for the artifact of the flow run."""
         return self.rows()

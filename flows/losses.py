@@ -11,7 +11,8 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from cells.attempt import LIVE_SEAL, START_SEAL, LiveAttempt, SealedAttempt, open_sealed
+from cells.artifacts.seals import LIVE_SEAL, START_SEAL
+from cells.attempt import LiveAttempt, SealedAttempt, open_sealed
 from cells.design.matrix import PlannedCell
 from cells.errors import InfraFailure
 from cells.evidence.digest import canonical_json

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from cells.design.matrix import PlannedCell
 from cells.outcome import Verdict
@@ -50,7 +50,7 @@ def measure(run: CellRunner, schedule: Schedule, workers: int, halt: Halt) -> No
     """Run the schedule's cells. Returns when all are finished, lost or withheld, or when a halt took effect."""
     runners[run.token] = run
     try:
-        runner: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=workers)
+        runner = cast(TaskRunner[PrefectFuture[Any]], ThreadPoolTaskRunner(max_workers=workers))
         _measure.with_options(task_runner=runner, flow_run_name=run.study)(run.token, schedule, workers, halt)
     finally:
         del runners[run.token]
@@ -71,11 +71,12 @@ def _measure(token: str, schedule: Schedule, workers: int, halt: Halt) -> None:
             if finished is None:
                 continue
             slot, future = finished
-            if slot.phase == "live" and _completed(future) and runners[token].is_sealed(slot.cell):
+            error = _error_of(future)
+            if slot.phase == "live" and error is None and runners[token].is_sealed(slot.cell):
                 _submit(_Slot(slot.cell, "post_run"), token, done)
             else:
                 running -= 1
-                _settle(schedule, runners[token], slot)
+                _settle(schedule, runners[token], slot, error)
         create_table_artifact(table=runners[token].result_rows(), key="assay-results", description=runners[token].study)
 
 
@@ -99,12 +100,19 @@ def _wait(done: queue.Queue[tuple[_Slot, PrefectFuture[Any]]]) -> tuple[_Slot, P
         return None
 
 
-def _completed(future: PrefectFuture[Any]) -> bool:
-    return bool(future.state.is_completed())
+def _error_of(future: PrefectFuture[Any]) -> Exception | None:
+    """What the step raised; a cancelled or crashed step has raised too."""
+    try:
+        future.result()
+    except Exception as error:  # noqa: BLE001 (whatever it was, it is reported and the cell stays open)
+        return error
+    return None
 
 
-def _settle(schedule: Schedule, run: CellRunner, slot: _Slot) -> None:
+def _settle(schedule: Schedule, run: CellRunner, slot: _Slot, error: Exception | None) -> None:
     """Tell the schedule what became of a cell; what is not known to be accepted is lost or open, never a score."""
+    if error is not None:
+        run.failed(slot.cell, error)
     verdict = run.take_verdict(slot.cell)
     if verdict is None:
         schedule.set_aside(slot.cell)

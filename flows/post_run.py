@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cells.attempt import SealedAttempt
@@ -23,7 +23,7 @@ from cells.sandbox import Channel, SandboxFactory
 from cells.tasks.frozen import FrozenTask
 from cells.tasks.image import TaskImage
 from flows.provenance import write_provenance
-from scoring.post_run import PostResult, run_post
+from scoring.post_run import PostResult, PostSettings, run_post
 from scoring.table import cell_row
 
 PhaseListener = Callable[[str], None]
@@ -38,7 +38,9 @@ class PostSide:
     sandboxes: SandboxFactory
     stop: threading.Event
     runtime: Mapping[str, Any]
-    publishing: threading.Lock
+    settings: PostSettings
+    publishing: threading.Lock = field(default_factory=threading.Lock)
+    """One publisher at a time: the ledger has one writer."""
 
     def run(self, cell: PlannedCell, setting: PostSetting, on_phase: PhaseListener) -> Unit:
         """Collect, gate, verify, score and publish. VerifierInvalid never leaves here: it is the verdict `invalid`."""
@@ -50,6 +52,7 @@ class PostSide:
             collector=setting.collector,
             stop=self.stop,
             on_phase=on_phase,
+            settings=self.settings,
         )
         on_phase("publish")
         return self._publish(cell, setting, result)

@@ -17,6 +17,7 @@ from typing import Any
 
 from cells.design.matrix import PlannedCell
 from cells.design.study_file import load_study
+from cells.design.study_model import NoiseSection
 from cells.errors import UsageError
 from cells.evidence.digest import digest_json
 from cells.evidence.history import Unit
@@ -152,7 +153,7 @@ def _cell_runner(study: FrozenStudy, chosen: tuple[PlannedCell, ...], parts: _Pa
 
     sandboxes = DockerSandboxes(parts.tools.engine)
     memory = TaskMemory(study.task)
-    post_side = PostSide(study.store, sandboxes, parts.stop, parts.facts, threading.Lock())
+    post_side = PostSide(study.store, sandboxes, parts.stop, parts.facts, _post_settings(study))
     recovered = recover(post_side, study.plan.cells)
     secrets = {name: os.environ[name] for name in _key_names(chosen)}
     images = ImageShelf(lambda task: build_task_image(task, parts.tools.engine, parts.tools.say))
@@ -168,6 +169,12 @@ def _cell_runner(study: FrozenStudy, chosen: tuple[PlannedCell, ...], parts: _Pa
         leftovers=recovered.resumable,
         recovered=recovered.done,
     )
+
+
+def _post_settings(study: FrozenStudy) -> Any:
+    from scoring.post_run import PostSettings
+
+    return PostSettings(study=study.plan.study, noise=NoiseSection.model_validate(study.plan.design["noise"]))
 
 
 def _measure(

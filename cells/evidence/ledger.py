@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -121,6 +122,8 @@ class Ledger:
         self._who = who or f"uid {os.getuid()} pid {os.getpid()}"
         self._known = Chain((), None, 0, 0)
         self._rows: list[Row] = []
+        self._mutex = threading.RLock()
+        """Threads of this process share one look at the file; other processes are kept out by `lock`."""
 
     @classmethod
     def open(cls, study: Path, *, fs: FileSystem = REAL, who: str = "") -> Ledger:
@@ -134,13 +137,15 @@ class Ledger:
     @property
     def head(self) -> str | None:
         """sha256 of the last row's bytes: what a report prints, what a signature signs."""
-        self._refresh()
-        return self._known.head
+        with self._mutex:
+            self._refresh()
+            return self._known.head
 
     def rows(self) -> list[Row]:
         """All good rows; a torn tail is not among them. EvidenceError when a whole row is wrong."""
-        self._refresh()
-        return list(self._rows)
+        with self._mutex:
+            self._refresh()
+            return list(self._rows)
 
     def append(self, kind: str, subject: str, digest: str | None = None, detail: dict[str, Any] | None = None) -> Row:
         """Append one row, durable when this returns."""
@@ -149,7 +154,7 @@ class Ledger:
     def append_all(self, entries: Iterable[Entry]) -> list[Row]:
         """Append rows in one write and one fsync, durable when this returns; each stands alone if a crash keeps only
         the first."""
-        with self._lock():
+        with self._mutex, self._lock():
             self._refresh()
             if self._known.torn:
                 self._recover()
@@ -157,7 +162,7 @@ class Ledger:
 
     def append_once(self, kind: str, subject: str, digest: str | None, detail: dict[str, Any] | None = None) -> Row:
         """Append a row unless there is one of this kind, subject and digest: what a command that is run again does."""
-        with self._lock():
+        with self._mutex, self._lock():
             self._refresh()
             if self._known.torn:
                 self._recover()

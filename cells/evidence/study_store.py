@@ -19,6 +19,7 @@ Rules (30-evidence 3, 7, 9, 10, 13, 24, 33, 34):
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,6 +70,7 @@ class StudyStore:
         self.ledger = Ledger(self.path, lock=self.locks.ledger, fs=fs, clock=clock)
         self._history, self._read = History(), 0
         self._writing = False
+        self._mutex = threading.RLock()
 
     @classmethod
     def create(
@@ -156,10 +158,11 @@ class StudyStore:
 
     def history(self) -> History:
         """Everything the ledger says, up to now."""
-        rows = self.ledger.rows()
-        for row in rows[self._read :]:
-            self._history.apply(row)
-        self._read = len(rows)
+        with self._mutex:
+            rows = self.ledger.rows()
+            for row in rows[self._read :]:
+                self._history.apply(row)
+            self._read = len(rows)
         return self._history
 
     def plan(self) -> tuple[str, bytes]:

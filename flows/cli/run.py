@@ -26,7 +26,7 @@ from flows.cli.output import emit, json_option, studies_option, studies_root
 @studies_option
 @json_option
 @click.pass_context
-def command(ctx: click.Context, study: Path, studies: Path | None, as_json: bool, **options: object) -> None:
+def command(ctx: click.Context, /, study: Path, studies: Path | None, as_json: bool, **options: object) -> None:
     """Plan STUDY (a study file) if needed, then run it; run the same command again to go on after any interruption.
 
     Exit: 0 done, 1 some cells have no valid result, 2 study file, 3 environment, 4 evidence, 130 interrupted or paused.
