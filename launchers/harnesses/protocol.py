@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from cells.outcome import Ended
 
-OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC_MESSAGES = "chat", "responses", "messages"
+OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC_MESSAGES = "openai-chat", "openai-responses", "anthropic-messages"
 """Protocols that a harness may speak to its model."""
 
 
