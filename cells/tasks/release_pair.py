@@ -2,7 +2,8 @@
 
 Rules:
 1. Test files are tests/**, test/**, testing/**, test_*.py, *_test.py, tests.py, conftest.py, with the data beside them.
-2. Package metadata (PKG-INFO, *.egg-info) belongs to neither side.
+2. Package metadata that only a build reads (PKG-INFO at the top) belongs to neither side. The *.egg-info beside a
+   package is what a program reads of its own version, and tests do compare it: it belongs to the gold patch.
 3. Hidden tests are the test files of the new release; the gold patch is the difference of all other files.
 4. Test files that only the old release has are taken away before the hidden tests run.
 """
@@ -86,9 +87,8 @@ def is_test(path: bytes) -> bool:
 
 
 def is_metadata(path: bytes) -> bool:
-    """Whether a path is what a build writes about a package."""
-    parts = path.split(b"/")
-    return parts[-1] == b"PKG-INFO" or any(part.endswith(b".egg-info") for part in parts)
+    """Whether a path is what a build writes about a package, and nothing but a build reads."""
+    return path == b"PKG-INFO"
 
 
 def below_top(entries: list[BaseEntry], source: str) -> Files:
