@@ -19,7 +19,7 @@ from cells.recording.trace import TraceDeriver, TraceRow, encode_trace
 from cells.recording.transcript import TranscriptDeriver
 from cells.recording.usage import UsageDeriver, encode_usage
 from cells.recording.views import ReplyView, RequestView
-from cells.recording.wire import BodyRef, CloseRow, OpenRow, RequestRow, ResponseRow, WireRow
+from cells.recording.wire import DETECTOR_LANE, BodyRef, CloseRow, OpenRow, RequestRow, ResponseRow, WireRow
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ class Derivation:
         return _derived(rows, self.transcript.on_request(asked.row, asked.view, asked.place))
 
     def response(self, row: ResponseRow, reply: ReplyView | None, asked: Asked) -> Derived:
-        """A response was handed on."""
+        """A response was handed on. A detector's is no part of what the harness did: it counts as usage only."""
+        if asked.row.lane == DETECTOR_LANE:
+            return _derived([], usage=b"".join(map(encode_usage, self.usage.on_response(row, DETECTOR_LANE))))
         lane = asked.place.lane.id if asked.place else None
         rows = self.trace.on_response(row, reply, asked.place, asked.row)
         usage = b"".join(map(encode_usage, self.usage.on_response(row, lane)))
@@ -89,7 +91,7 @@ def _derived(rows: list[TraceRow], transcript: bytes = b"", usage: bytes = b"") 
 
 def view_request(row: RequestRow, body: bytes | None) -> RequestView | None:
     """The view that a request row's body gives; None when it is no readable model request."""
-    if row.protocol is None or row.lane is None or body is None:
+    if row.protocol is None or row.lane is None or row.lane == DETECTOR_LANE or body is None:
         return None
     return read_request(row.protocol, body)
 

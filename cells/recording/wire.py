@@ -30,6 +30,10 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+DETECTOR_LANE = "detector"
+"""The lane of what detectors ask the cell's model: no lane of the harness, so no turn."""
+
+
 class BodyRef(Part):
     """Bytes by digest: inline in the row (text, or base64 when they are not UTF-8), or `ref` into live/wire/
     (`cells.recording.blobs`)."""
@@ -156,7 +160,7 @@ class ResponseRow(_Stamped):
     error: ErrorNote | None
     client_gone: bool
     cost: str | None
-    currency: str | None
+    currency: str | None = None
 
 
 class CloseRow(_Stamped):
@@ -172,8 +176,26 @@ _ADAPTER: TypeAdapter[WireRow] = TypeAdapter(Annotated[WireRow, Field(discrimina
 
 
 def encode_row(row: WireRow) -> bytes:
-    """The line of a row, newline included."""
-    return row.model_dump_json().encode() + b"\n"
+    """The line of a row, newline included. Fields that most rows have no use for stand in the others only."""
+    return row.model_dump_json(exclude=_unused(row)).encode() + b"\n"
+
+
+def _unused(row: WireRow) -> dict[str, Any]:
+    if not isinstance(row, (RequestRow, ResponseRow)):
+        return {}
+    unused: dict[str, Any] = {} if row.body is None else {"body": _unused_of_body(row.body)}
+    if row.sent is None:
+        unused["sent"] = True
+    if isinstance(row, RequestRow) and not row.notes:
+        unused["notes"] = True
+    if isinstance(row, ResponseRow) and row.cost is None:
+        unused["currency"] = True
+    return unused
+
+
+def _unused_of_body(body: BodyRef) -> set[str]:
+    names = {"inline"} if body.inline is None else {"ref"}
+    return names if body.base64 else names | {"base64"}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ Rules (25-formats, "Detectors"; saved-files, "Controller"):
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,23 +28,9 @@ from cells.evidence.digest import digest_bytes
 from launchers.detectors.child_process import DECISION_DEADLINE_S
 from launchers.detectors.messages import Answer, ChildGone, introduction, question, read_answer
 from launchers.detectors.records import DecisionRecords, Moment
-from launchers.gateway.decisions import NOTHING, Decision
+from launchers.gateway.decisions import NOTHING, AskModel, Decision
 
 Row = Mapping[str, Any]
-Messages = list[dict[str, str]]
-
-
-@dataclass(frozen=True)
-class ModelReply:
-    """What a model answered to a detector: its text and where it stands on the wire. No text when it failed."""
-
-    text: str | None
-    exchange: int | None = None
-    error: str | None = None
-
-
-AskModel = Callable[[Messages], Awaitable[ModelReply]]
-"""Asks the cell's model through the gateway, charged to the role `detector`."""
 
 
 class Child(Protocol):
@@ -101,6 +88,19 @@ class Controller:
 
     async def decide(self, moment: Moment, rows: Sequence[Row]) -> Decision:
         """Decide about the newest complete turn; `rows` are the trace rows since the last call."""
+        try:
+            return self._act(moment, await self._hits(moment, rows))
+        except asyncio.CancelledError:
+            self._gone = self._gone or "it was not waited for"
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            await self._child.close()
+
+    async def _hits(self, moment: Moment, rows: Sequence[Row]) -> list[_Found]:
         found: list[_Found] = []
         for watched in self._watched:
             watched.take(rows)
@@ -109,12 +109,7 @@ class Controller:
                 self._records.decided(moment, watched.arm.name, "none", why_not, None)
             elif (answer := await self._judgement(moment, watched)) is not None:
                 found.append(_Found(watched, answer))
-        return self._act(moment, found)
-
-    async def close(self) -> None:
-        """End the child."""
-        if self._child is not None:
-            await self._child.close()
+        return found
 
     async def _judgement(self, moment: Moment, watched: _Watched) -> Answer | None:
         """The answer when it is a hit; what is none is recorded here."""

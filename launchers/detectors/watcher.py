@@ -19,7 +19,7 @@ from cells.errors import EnvironmentFault
 from cells.sandbox import Owner
 from launchers.detectors.child_process import DetectorChild
 from launchers.detectors.choice import find_mechanism
-from launchers.detectors.controller import AskModel, Controller, ModelReply
+from launchers.detectors.controller import Controller
 from launchers.detectors.mechanism import Mechanism
 from launchers.detectors.records import Moment
 from launchers.gateway.decisions import CompletedTurn, Decision, SessionFacts
@@ -79,14 +79,9 @@ async def open_watcher(facts: SessionFacts) -> DetectorWatcher:
     async def start(first_line: Mapping[str, Any]) -> DetectorChild:
         return await DetectorChild.start(wall, first_line)
 
-    ask: AskModel = getattr(facts, "ask", None) or _nobody_to_ask
-    controller = Controller(LiveAttempt(facts.attempt_root), arm, start, ask)
+    controller = Controller(LiveAttempt(facts.attempt_root), arm, start, facts.ask)
     await controller.start()
     return DetectorWatcher(controller, facts.started_mono)
-
-
-async def _nobody_to_ask(messages: list[dict[str, str]]) -> ModelReply:
-    return ModelReply(None, error="this gateway gives detectors no model")
 
 
 def _container_image() -> str:

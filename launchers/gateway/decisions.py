@@ -14,7 +14,7 @@ Rules (25-formats, "Detectors"):
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -38,6 +38,26 @@ class Decision:
 
 
 NOTHING = Decision()
+Messages = list[dict[str, str]]
+"""What a detector asks a model: `role` (system or user) and `content`."""
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """What a model answered to a detector, and the exchange where it stands on the wire. No text when it failed."""
+
+    text: str | None
+    exchange: int | None = None
+    error: str | None = None
+
+
+AskModel = Callable[[Messages], Awaitable[ModelReply]]
+"""Asks the cell's model, charged to the lane `detector`; only while a decision is awaited."""
+
+
+async def nobody_to_ask(messages: Messages) -> ModelReply:
+    """The model of a cell that gives its detectors none."""
+    return ModelReply(None, error="there is no model to ask")
 
 
 @dataclass(frozen=True)
@@ -48,6 +68,7 @@ class SessionFacts:
     attempt_root: Path
     started_mono: float
     detectors: Mapping[str, Any]
+    ask: AskModel = nobody_to_ask
 
 
 @dataclass(frozen=True)

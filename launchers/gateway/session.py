@@ -35,6 +35,7 @@ class Counters:
     clients_gone: int = 0
     queue_s: float = 0.0
     received: int = 0
+    detector_calls: int = 0
 
 
 @dataclass

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -16,6 +17,7 @@ from cells.errors import UsageError
 from launchers.gateway.commit import RecordLost
 from launchers.gateway.contract import MAX_BODY, GatewayCell, SessionTotals
 from launchers.gateway.decisions import SessionFacts, open_watcher
+from launchers.gateway.detector_call import ask_model
 from launchers.gateway.endpoint import Endpoints
 from launchers.gateway.listener import Listener, listen
 from launchers.gateway.providers import open_provider
@@ -108,9 +110,10 @@ class Sessions:
         )
         started = time.monotonic() if cell.started_mono is None else cell.started_mono
         record = SessionRecord.create(cell.attempt_root, started, self.executor)
-        facts = SessionFacts(cell.key, cell.attempt_root, started, cell.detectors)
-        watcher = await open_watcher(facts)
-        return Session(cell, record, provider, tries, price_of(cell.model), watcher)
+        session = Session(cell, record, provider, tries, price_of(cell.model))
+        ask = partial(ask_model, session)
+        session.watcher = await open_watcher(SessionFacts(cell.key, cell.attempt_root, started, cell.detectors, ask))
+        return session
 
     def _get(self, key: str) -> _Open:
         if key not in self._open:

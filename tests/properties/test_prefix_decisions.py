@@ -20,8 +20,9 @@ from cells.detection.registry import DETECTORS, make
 from cells.evidence.digest import digest_bytes
 from cells.recording.prefix import prefix_through
 from cells.recording.trace import encode_trace_row
-from launchers.detectors.controller import Controller, ModelReply
+from launchers.detectors.controller import Controller
 from launchers.detectors.records import LEDGER, Moment
+from launchers.gateway.decisions import ModelReply
 
 Row = dict[str, Any]
 TEXTS = st.sampled_from(["ok", "FAILED a::b - Error: x", "FAILED a::c - Error: y", "boom"])

@@ -13,10 +13,10 @@ import pytest
 from cells.artifacts.live_readers import arm_detectors
 from cells.attempt import LiveAttempt
 from cells.evidence.digest import digest_bytes
-from launchers.detectors.controller import Controller, ModelReply
+from launchers.detectors.controller import Controller
 from launchers.detectors.messages import ChildGone
 from launchers.detectors.records import DEBUG, LEDGER, MODEL_CALLS, Moment
-from launchers.gateway.decisions import Decision
+from launchers.gateway.decisions import Decision, ModelReply
 
 Line = dict[str, Any]
 ROW = {"event": "tool_call", "segment": 1, "turn": 0, "tool_name": "bash", "arguments": "ls", "reasoning": "private"}
