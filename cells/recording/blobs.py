@@ -152,7 +152,7 @@ class Pack:
         stored = self.content[start:end]
         content = _unpack(stored, size) if encoding == b"zstd" else stored
         found = hashlib.sha256(content).digest() if kind == b"chunk" else _node_digest(content)
-        if found != digest:
+        if found != digest or len(content) != size:
             raise EvidenceError(f"pack: record {digest.hex()} has other bytes than its digest says")
         return kind, content
 

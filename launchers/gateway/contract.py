@@ -17,6 +17,21 @@ from cells.outcome import Ended
 
 MAX_BODY = 64 << 20
 """Bytes of the largest request or reply."""
+
+
+@dataclass(frozen=True)
+class ListenLimits:
+    """What a cell's connections may do: bytes of a body; seconds for a head, for a body, for reading an answer, for
+    idling."""
+
+    max_body: int = MAX_BODY
+    head_s: float = 30.0
+    body_s: float = 120.0
+    write_s: float = 120.0
+    idle_s: float = 3600.0
+    connections: int = 128
+
+
 MAX_RECORD = 2 << 30
 """Bytes that one cell may put on our disk through its requests."""
 

@@ -3,9 +3,8 @@
 Rules:
 1. Identity is the listener; who connected is recorded from the kernel, never from what the client says. Another uid
    than the cell's is refused.
-2. A head has `HEAD_S`, a body `BODY_S` to arrive whole; a body has at most `max_body` bytes; a connection waits idle up
-   to `IDLE_S`;
-   a cell has at most `MAX_CONNECTIONS`. A client that does not read for `WRITE_S` is gone.
+2. Head, body and the reading of an answer have deadlines, a body has a cap, a cell a number of connections
+   (`ListenLimits`).
 3. Bodies are not decompressed. What is no HTTP gets 400 and a row.
 """
 
@@ -30,12 +29,11 @@ from cells.errors import EnvironmentFault
 from cells.recording.wire import Peer
 from launchers.gateway.answer import ClientGone
 from launchers.gateway.arrival import Incoming
+from launchers.gateway.contract import ListenLimits
 from launchers.gateway.providers.upstream import REQUEST_HEADERS
 from launchers.gateway.refusals import Refusal
 from launchers.gateway.serving import Serving
 
-HEAD_S, BODY_S, WRITE_S, IDLE_S = 30.0, 120.0, 120.0, 3600.0
-MAX_CONNECTIONS = 128
 MAX_LINE, MAX_FIELD, MAX_HEADERS = 16_384, 65_536, 128
 SOCKET = "model.sock"
 _PATH_LIMIT = 107
@@ -53,12 +51,12 @@ class GuardedConnection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if len(self._guard.connections) > MAX_CONNECTIONS:
+        if len(self._guard.connections) > self._guard.limits.connections:
             self.force_close()
 
     def data_received(self, data: bytes) -> None:
         if self._head_deadline is None and not self._serving_request:
-            self._head_deadline = asyncio.get_running_loop().call_later(self._guard.head_s, self._too_slow)
+            self._head_deadline = asyncio.get_running_loop().call_later(self._guard.limits.head_s, self._too_slow)
         super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -79,7 +77,9 @@ class GuardedConnection(web.RequestHandler):
         transport = self.transport
         if transport is None or self._serving_request:
             return
-        refusal = Refusal(408, "slow_request", f"the request's head did not arrive within {self._guard.head_s:g} s")
+        refusal = Refusal(
+            408, "slow_request", f"the request's head did not arrive within {self._guard.limits.head_s:g} s"
+        )
         self._guard.record_unreadable(refusal, peer_of(transport))
         transport.write(_raw_refusal(refusal))
         self.force_close()
@@ -104,15 +104,14 @@ class GuardedConnection(web.RequestHandler):
 class GuardedServer(web.Server):
     """Makes guarded connections for one session."""
 
-    def __init__(self, serving: Serving, peer_uid: int | None, max_body: int, head_s: float) -> None:
+    def __init__(self, serving: Serving, peer_uid: int | None, limits: ListenLimits) -> None:
         super().__init__(self._handle, request_factory=self._request, handler_cancellation=True)
-        self._serving, self._peer_uid, self._max_body = serving, peer_uid, max_body
-        self.head_s = head_s
+        self._serving, self._peer_uid, self.limits = serving, peer_uid, limits
 
     def __call__(self) -> web.RequestHandler:
         return GuardedConnection(
             self,
-            keepalive_timeout=IDLE_S,
+            keepalive_timeout=self.limits.idle_s,
             tcp_keepalive=False,
             access_log=None,
             max_line_size=MAX_LINE,
@@ -144,7 +143,7 @@ class GuardedServer(web.Server):
         assert isinstance(connection, GuardedConnection)
         connection.serving(True)
         try:
-            out = _Client(request)
+            out = _Client(request, self.limits.write_s)
             await self._serving.serve(await self._incoming(request), out)
             return out.response()
         finally:
@@ -164,25 +163,27 @@ class GuardedServer(web.Server):
             return Refusal(403, "wrong_peer", "this socket belongs to another user")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             return Refusal(415, "encoded_request", "requests are taken uncompressed only")
-        if (request.content_length or 0) > self._max_body:
+        if (request.content_length or 0) > self.limits.max_body:
             return self._too_large()
         return None
 
     def _too_large(self) -> Refusal:
-        return Refusal(413, "request_too_large", f"the request has more than {self._max_body} bytes")
+        return Refusal(413, "request_too_large", f"the request has more than {self.limits.max_body} bytes")
 
     async def _body(self, request: web.BaseRequest) -> tuple[Refusal | None, bytes | None]:
         if "expect" in request.headers and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = bytearray()
         try:
-            async with asyncio.timeout(BODY_S):
+            async with asyncio.timeout(self.limits.body_s):
                 async for chunk in request.content.iter_any():
                     body += chunk
-                    if len(body) > self._max_body:
+                    if len(body) > self.limits.max_body:
                         return self._too_large(), None
         except TimeoutError:
-            return Refusal(408, "slow_request", f"the request's body did not arrive within {BODY_S:g} s"), None
+            return Refusal(
+                408, "slow_request", f"the request's body did not arrive within {self.limits.body_s:g} s"
+            ), None
         except (web.RequestPayloadError, ValueError) as error:
             return Refusal(400, "broken_body", f"the request's body cannot be read ({type(error).__name__})"), None
         return None, bytes(body)
@@ -191,8 +192,8 @@ class GuardedServer(web.Server):
 class _Client:
     """The cell's side of one exchange, over aiohttp."""
 
-    def __init__(self, request: web.BaseRequest) -> None:
-        self._request = request
+    def __init__(self, request: web.BaseRequest, write_s: float) -> None:
+        self._request, self._write_s = request, write_s
         self._response: web.StreamResponse | None = None
         self._broken = False
 
@@ -232,7 +233,7 @@ class _Client:
 
     async def _within(self, *steps: Any) -> None:
         try:
-            async with asyncio.timeout(WRITE_S):
+            async with asyncio.timeout(self._write_s):
                 for step in steps:
                     await step
         except (ConnectionError, TimeoutError) as error:
@@ -305,16 +306,14 @@ class Listener:
         self.directory.rmdir()
 
 
-async def listen(
-    serving: Serving, directory: Path, peer_uid: int | None, max_body: int, head_s: float = HEAD_S
-) -> Listener:
+async def listen(serving: Serving, directory: Path, peer_uid: int | None, limits: ListenLimits) -> Listener:
     """Open the socket of a cell in a directory of its own, passable but not readable for others."""
     path = directory / SOCKET
     if len(os.fsencode(path)) > _PATH_LIMIT:
         raise EnvironmentFault(f"{path}: a socket's path may have {_PATH_LIMIT} bytes; use a shorter run directory")
     directory.mkdir(mode=0o711)
     directory.chmod(0o711)
-    handlers = GuardedServer(serving, peer_uid, max_body, head_s)
+    handlers = GuardedServer(serving, peer_uid, limits)
     server = await asyncio.get_running_loop().create_unix_server(handlers, path, backlog=128)
     if peer_uid is not None and os.geteuid() == 0:
         os.chown(path, peer_uid, -1)
