@@ -20,7 +20,7 @@ from pathlib import Path
 
 import aiohttp
 
-from launchers.gateway.contract import MAX_BODY
+from launchers.gateway.contract import ListenLimits
 from launchers.gateway.control import Control
 from launchers.gateway.sessions import Sessions
 
@@ -33,15 +33,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="launchers.gateway", description="Serves models to cells over unix sockets.")
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--key", action="append", default=[], help="name of an environment variable that holds a key")
-    parser.add_argument("--max-body", type=int, default=MAX_BODY)
+    parser.add_argument("--max-body", type=int, default=ListenLimits.max_body)
+    parser.add_argument("--head-seconds", type=float, default=ListenLimits.head_s)
+    parser.add_argument("--body-seconds", type=float, default=ListenLimits.body_s)
+    parser.add_argument("--write-seconds", type=float, default=ListenLimits.write_s)
     asked = parser.parse_args()
     keys = {name: os.environ.pop(name) for name in asked.key if name in os.environ}
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     gc.freeze()
-    asyncio.run(serve(asked.run_dir, keys, asked.max_body))
+    limits = ListenLimits(asked.max_body, asked.head_seconds, asked.body_seconds, asked.write_seconds)
+    asyncio.run(serve(asked.run_dir, keys, limits))
 
 
-async def serve(run_dir: Path, keys: Mapping[str, str], max_body: int) -> None:
+async def serve(run_dir: Path, keys: Mapping[str, str], limits: ListenLimits) -> None:
     """Open the control socket, say so on stdout, serve, close everything."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -58,7 +62,7 @@ async def serve(run_dir: Path, keys: Mapping[str, str], max_body: int) -> None:
             max_line_size=_MAX_FIELD,
             max_field_size=_MAX_FIELD,
         ) as client:
-            sessions = Sessions(run_dir, keys, client, executor, max_body)
+            sessions = Sessions(run_dir, keys, client, executor, limits)
             control = await Control(sessions, stop).listen(run_dir)
             print(json.dumps({"ready": True, "pid": os.getpid()}), flush=True)  # noqa: T201 (the parent reads it)
             await stop.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,8 +15,8 @@ import aiohttp
 
 from cells.errors import UsageError
 from launchers.gateway.commit import RecordLost
-from launchers.gateway.contract import MAX_BODY, GatewayCell, SessionTotals
-from launchers.gateway.decisions import SessionFacts, open_watcher
+from launchers.gateway.contract import GatewayCell, ListenLimits, SessionTotals
+from launchers.gateway.decisions import SessionFacts, TurnWatcher, open_watcher
 from launchers.gateway.detector_call import ask_model
 from launchers.gateway.endpoint import Endpoints
 from launchers.gateway.listener import Listener, listen
@@ -28,6 +28,7 @@ from launchers.gateway.serving import Serving
 from launchers.gateway.session import Session, price_of
 from launchers.gateway.tries import Tries
 
+OpenWatcher = Callable[[SessionFacts], Awaitable[TurnWatcher | None]]
 _DEFAULT_RETRIES = 5
 
 
@@ -47,7 +48,8 @@ class Sessions:
     keys: Mapping[str, str]
     client: aiohttp.ClientSession
     executor: Executor
-    max_body: int = MAX_BODY
+    limits: ListenLimits = ListenLimits()
+    watch: OpenWatcher = open_watcher
     endpoints: Endpoints = field(default_factory=Endpoints)
     _open: dict[str, _Open] = field(default_factory=dict)
     _number: int = 0
@@ -60,7 +62,7 @@ class Sessions:
         session = await self._session(cell)
         serving = Serving(session)
         self._number += 1
-        listener = await listen(serving, self.run_dir / f"c{self._number}", cell.peer_uid, self.max_body)
+        listener = await listen(serving, self.run_dir / f"c{self._number}", cell.peer_uid, self.limits)
         session.record.begin(1, provenance(cell))
         self._open[cell.key] = _Open(session, serving, listener)
         return listener.directory
@@ -100,7 +102,9 @@ class Sessions:
             await self.close(key, None)
 
     async def _session(self, cell: GatewayCell) -> Session:
-        setting = ProviderSetting(cell.model, cell.script, cell.input_limit, self.keys, self.client, self.max_body)
+        setting = ProviderSetting(
+            cell.model, cell.script, cell.input_limit, self.keys, self.client, self.limits.max_body
+        )
         provider = open_provider(setting)
         limits = cell.model.get("max_concurrency"), cell.model.get("requests_per_minute")
         endpoint = self.endpoints.get(provider.endpoint, *limits)
@@ -112,7 +116,7 @@ class Sessions:
         record = SessionRecord.create(cell.attempt_root, started, self.executor)
         session = Session(cell, record, provider, tries, price_of(cell.model))
         ask = partial(ask_model, session)
-        session.watcher = await open_watcher(SessionFacts(cell.key, cell.attempt_root, started, cell.detectors, ask))
+        session.watcher = await self.watch(SessionFacts(cell.key, cell.attempt_root, started, cell.detectors, ask))
         return session
 
     def _get(self, key: str) -> _Open:
