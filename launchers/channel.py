@@ -29,6 +29,7 @@ SEND_TIMEOUT_S = 60.0
 _READ = 256 * 1024
 _HEADER = struct.Struct(">B3xI")
 _STDOUT, _STDERR = 1, 2
+_SILENCE = "nothing whole arrived before the deadline"
 
 
 class Demultiplexer:
@@ -122,8 +123,10 @@ def parse_header(line: bytes, max_body: int) -> dict[str, Any]:
 class AttachChannel:
     """`cells.sandbox.Channel` over an attach socket; `release` frees what holds the socket. One reader, one writer."""
 
-    def __init__(self, connection: socket.socket, release: Callable[[], None]) -> None:
-        self._socket, self._release = connection, release
+    def __init__(
+        self, connection: socket.socket, release: Callable[[], None], send_timeout_s: float = SEND_TIMEOUT_S
+    ) -> None:
+        self._socket, self._release, self._send_timeout_s = connection, release, send_timeout_s
         self._socket.setblocking(False)
         self._streams = Demultiplexer()
         self._parser = FrameParser(self._streams.stdout)
@@ -137,7 +140,7 @@ class AttachChannel:
     def send(self, header: Mapping[str, Any], body: bytes = b"") -> None:
         """Send one frame. ChannelClosed when the program is gone, ChannelTimeout when it does not read."""
         line = json.dumps({**header, "size": len(body)}, ensure_ascii=True).encode() + b"\n"
-        deadline = time.monotonic() + SEND_TIMEOUT_S
+        deadline = time.monotonic() + self._send_timeout_s
         pieces = deque((memoryview(line), memoryview(body)))
         while pieces:
             sent = self._send_some(pieces[0], deadline)
@@ -155,7 +158,7 @@ class AttachChannel:
             if self._ended or self._closed:
                 raise ChannelClosed("the program's stdout ended")
             if late:  # one byte now and then must not stretch a deadline
-                raise ChannelTimeout("nothing whole arrived before the deadline")
+                raise ChannelTimeout(_SILENCE)
             late = time.monotonic() >= deadline
             self._read_some(deadline)
 
@@ -172,7 +175,7 @@ class AttachChannel:
     def _send_some(self, piece: memoryview, deadline: float) -> int:
         if not piece:
             return 0
-        self._await(select.POLLOUT, deadline)
+        self._await(select.POLLOUT, deadline, "the program does not read what it is sent")
         try:
             return self._socket.send(piece)
         except BlockingIOError:
@@ -181,7 +184,7 @@ class AttachChannel:
             raise ChannelClosed(f"cannot send to the program: {error}") from error
 
     def _read_some(self, deadline: float) -> None:
-        self._await(select.POLLIN, deadline)
+        self._await(select.POLLIN, deadline, _SILENCE)
         try:
             content = self._socket.recv(_READ)
         except BlockingIOError:
@@ -192,11 +195,11 @@ class AttachChannel:
             self._ended = True
         self._streams.feed(content)
 
-    def _await(self, event: int, deadline: float) -> None:
+    def _await(self, event: int, deadline: float, complaint: str) -> None:
         if self._closed:
             raise ChannelClosed("this side closed the channel")
         poll = select.poll()
         poll.register(self._socket, event)
         # Rounded up: a wait that ends just before its deadline would spin.
         if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000) + 1)):
-            raise ChannelTimeout("nothing whole arrived before the deadline")
+            raise ChannelTimeout(complaint)

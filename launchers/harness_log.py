@@ -40,9 +40,9 @@ class HarnessLog:
             self._flush(stream)
             self._write(stream, GAP)
         held = scrub(self._held[stream] + content, self._secrets)
-        keep = self._hold_back if not end else 0
-        self._held[stream] = held[len(held) - keep :] if keep else b""
-        self._write(stream, held[: len(held) - keep] if keep else held)
+        ready = max(0, len(held) - self._hold_back)
+        self._held[stream] = held[ready:]
+        self._write(stream, held[:ready])
 
     def close(self) -> None:
         """Write what is held back and make both files durable; safe twice."""

@@ -2,7 +2,7 @@
 
 Rules:
 1. Nothing runs by itself: a program speaks when it is started and when a frame is sent to it, at once and in order.
-2. Every container and volume that was made, killed and removed is on the record of the factory.
+2. Every operation is on the record of the factory; a script may let any of them fail before it happens.
 3. It pretends nothing about isolation: whatever needs a real boundary is tested on a real engine.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cells.errors import InfraFailure
@@ -20,7 +20,7 @@ KILLED = 137
 
 
 class Program(Protocol):
-    """What runs in a scripted container. Returning an Exit ends it; its stdout ends with it."""
+    """What runs in a scripted container. Saying an Exit ends it; its stdout ends with it."""
 
     def start(self, spec: ContainerSpec) -> Iterable[Frame | Exit]:
         """What it says before anything is asked."""
@@ -47,23 +47,25 @@ class Replies(Program):
 
 
 class ScriptedContainer:
-    """A container whose program is a Python object."""
+    """A container whose program is a Python object; it is its own channel."""
 
-    def __init__(self, container_id: str, spec: ContainerSpec, program: Program, record: list[str]) -> None:
+    def __init__(
+        self, container_id: str, spec: ContainerSpec, program: Program, happens: Callable[[str], None]
+    ) -> None:
         self.id, self.spec = container_id, spec
-        self._program, self._record = program, record
+        self.removed = False
+        self._program, self._happens = program, happens
         self._said: deque[Frame] = deque()
         self._end: Exit | None = None
-        self._started = self._closed = False
+        self._closed = False
 
     def attach(self) -> ScriptedContainer:
-        """The channel, which is the container itself."""
+        """The channel."""
         return self
 
     def start(self) -> None:
         """Let the program speak."""
-        self._record.append(f"start {self.spec.owner.role}")
-        self._started = True
+        self._happens(f"start {self.spec.owner.role}")
         self._take(self._program.start(self.spec))
 
     def send(self, header: Mapping[str, Any], body: bytes = b"") -> None:
@@ -93,14 +95,17 @@ class ScriptedContainer:
 
     def kill(self, reason: str) -> Exit:
         """End the program, unless it ended by itself."""
-        self._record.append(f"kill {self.spec.owner.role}: {reason}")
+        self._happens(f"kill {self.spec.owner.role}: {reason}")
         if self._end is None:
             self._end = Exit(KILLED, oom_killed=False, killed_by_us=reason, engine_changed=False)
         return self._end
 
     def remove(self) -> None:
         """Remove it; safe twice."""
-        self._record.append(f"remove {self.spec.owner.role}")
+        if self.removed:
+            return
+        self._happens(f"remove {self.spec.owner.role}")
+        self.removed = True
         self._end = self._end or Exit(KILLED, oom_killed=False, killed_by_us="removed", engine_changed=False)
 
     def counters(self) -> dict[str, int | float | None]:
@@ -116,13 +121,15 @@ class ScriptedContainer:
 
 
 class ScriptedSandboxes:
-    """`cells.sandbox.SandboxFactory` over programs by role; `record` is what happened, in order."""
+    """`cells.sandbox.SandboxFactory` over programs by role; `record` is what happened, in order.
+
+    `fail` is told each operation before it happens and may raise in its place.
+    """
 
     def __init__(
-        self, programs: Mapping[str, Callable[[], Program]], identity: Mapping[str, Any] | None = None
+        self, programs: Mapping[str, Callable[[], Program]], fail: Callable[[str], None] = lambda operation: None
     ) -> None:
-        self._programs = programs
-        self._identity = dict(identity or {"name": "scripted", "process": None})
+        self._programs, self._fail = programs, fail
         self._made = 0
         self.record: list[str] = []
         self.containers: list[ScriptedContainer] = []
@@ -133,25 +140,34 @@ class ScriptedSandboxes:
         program = self._programs.get(spec.owner.role)
         if program is None:
             raise InfraFailure("script_exhausted", f"no program for role {spec.owner.role!r}")
+        self._happens(f"create {spec.owner.role}")
         self._made += 1
-        self.record.append(f"create {spec.owner.role}")
-        container = ScriptedContainer(f"{self._made:064x}", replace(spec), program(), self.record)
+        container = ScriptedContainer(f"{self._made:064x}", spec, program(), self._happens)
         self.containers.append(container)
         return container
 
     def create_volume(self, owner: Owner, limits: Limits) -> str:
         """A name."""
+        self._happens("create volume")
         self._made += 1
         name = f"scripted-{self._made}"
         self.volumes.add(name)
-        self.record.append("create volume")
         return name
 
     def remove_volume(self, name: str) -> None:
         """Forget the name; safe twice."""
-        self.volumes.discard(name)
-        self.record.append("remove volume")
+        if name in self.volumes:
+            self._happens("remove volume")
+            self.volumes.discard(name)
 
     def engine_identity(self) -> dict[str, Any]:
-        """What the script says the engine is."""
-        return dict(self._identity)
+        """An engine that is none."""
+        return {"name": "scripted", "version": None, "kernel": None, "uid_offset": 0, "process": None}
+
+    def left(self) -> list[str]:
+        """Containers (by role) and volumes that nobody removed."""
+        return [one.spec.owner.role for one in self.containers if not one.removed] + sorted(self.volumes)
+
+    def _happens(self, operation: str) -> None:
+        self._fail(operation)
+        self.record.append(operation)
