@@ -21,11 +21,12 @@ from prefect.cache_policies import NO_CACHE
 
 from cells.attempt import SealedAttempt, open_sealed
 from cells.design.matrix import PlannedCell
-from cells.errors import AssayError, InfraFailure, Interrupted
+from cells.errors import AssayError, EvidenceError, InfraFailure, Interrupted
 from cells.evidence.history import Unit
 from cells.evidence.units import Stage, begin_attempt
 from cells.outcome import Verdict
 from cells.tasks.frozen import FrozenTask
+from cells.tasks.image import TaskImage
 from flows.board import Board
 from flows.image_shelf import ImageShelf
 from flows.live import LiveSetting, LiveSide
@@ -75,6 +76,9 @@ class CellRunner:
     rows: Callable[[], list[dict[str, Any]]]
     leftovers: dict[str, Stage] = field(default_factory=dict)
     """Stages of an earlier run that can be resumed, by cell id."""
+    task_images: dict[str, str] = field(default_factory=dict)
+    """Image id on which accepted cells of a task ran."""
+    accept_runtime_change: bool = False
     recovered: tuple[str, ...] = ()
     """What was done about an earlier run's leftovers, for people."""
     on_end: Callable[[Unit], None] = lambda unit: None
@@ -100,6 +104,10 @@ class CellRunner:
             self._give_up(cell, stage, InfraFailure("interrupted", "the run was stopped"))
         except InfraFailure as failure:
             self._lose(cell, stage, failure)
+        except EvidenceError as error:
+            self._report(cell, error)
+            self._give_up(cell, stage, InfraFailure("refused", str(error)))
+            self.live_side.stop.set()
         except Exception as error:  # noqa: BLE001 (rule 4: an unknown failure is a loss, with its traceback)
             self._lose(cell, stage, InfraFailure("internal_error", "".join(traceback.format_exception(error))))
 
@@ -142,15 +150,26 @@ class CellRunner:
 
     def _run_live(self, cell: PlannedCell, stage: Stage) -> _Open:
         frozen = self.task_of(cell.spec.task)
+        image = self.images.image(frozen)
+        self._refuse_other_image(cell, image)
         setting = LiveSetting(
             task=frozen.live(),
-            image=self.images.image(frozen),
+            image=image,
             attempt=stage.name,
             stage=stage.path,
             oracle_patch=frozen.gold_patch() if cell.spec.arm.control == "oracle" else None,
         )
         result = self.live_side.run(cell, setting, self._phases(cell.spec.directory, stage.name))
         return _Open(stage, result.sealed, result.collector, self.board.seconds(cell.spec.directory))
+
+    def _refuse_other_image(self, cell: PlannedCell, image: TaskImage) -> None:
+        """A task's cells run on one image, unless a change of the runtime was accepted."""
+        known = self.task_images.setdefault(cell.spec.task, image.image_id)
+        if known != image.image_id and not self.accept_runtime_change:
+            raise EvidenceError(
+                f"task {cell.spec.task}: its cells ran on image {known}, it was built again as {image.image_id}; "
+                "mixed runtimes need --accept-runtime-change, and the report then says so"
+            )
 
     def _post_setting(self, cell: PlannedCell, opened: _Open) -> PostSetting:
         frozen = self.task_of(cell.spec.task)

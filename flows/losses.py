@@ -15,7 +15,7 @@ from cells.artifacts.seals import LIVE_SEAL, START_SEAL
 from cells.attempt import LiveAttempt, SealedAttempt, open_sealed
 from cells.design.matrix import PlannedCell
 from cells.errors import InfraFailure
-from cells.evidence.digest import canonical_json
+from cells.evidence.digest import canonical_json, digest_json
 from cells.evidence.history import Unit
 from cells.evidence.run_meta import RUN_META, RunFacts, build_run_meta
 from cells.evidence.units import Stage, publish_unit
@@ -87,7 +87,6 @@ def _not_run(failure: InfraFailure) -> dict[str, Any]:
 
 
 def _ids(side: PostSide, cell: PlannedCell, stage: Stage, failure: InfraFailure) -> dict[str, Any]:
-    meta = json.loads((stage.path / RUN_META).read_bytes())
     paid = _paid(stage)
     return {
         "study": side.store.name,
@@ -101,7 +100,8 @@ def _ids(side: PostSide, cell: PlannedCell, stage: Stage, failure: InfraFailure)
         "verdict": Verdict.NOT_RUN.value,
         "outcome": Ended.INFRA_LOST.value,
         "reason": failure.reason,
-        "runtime": meta["runtime_sha256"],
+        "runtime": digest_json(dict(side.runtime)),
+        "host": digest_json(dict(side.runtime)),
         **paid,
     }
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from cells.attempt import SealedAttempt
 from cells.design.matrix import PlannedCell
+from cells.evidence.digest import digest_json
 from cells.evidence.history import Unit
 from cells.evidence.run_meta import RUN_META, RunFacts, build_run_meta
 from cells.evidence.study_store import StudyStore
@@ -87,6 +88,8 @@ class PostSide:
             "verdict": facts.verdict,
             "outcome": facts.outcome,
             "runtime": row["runtime_sha256"],
+            "host": digest_json(dict(self.runtime)),
+            "image": setting.image.image_id,
             "phase_s": facts.more["phase_s"],
             "slot_s": sum(facts.more["phase_s"].values()),
         }

@@ -129,7 +129,7 @@ def _run(study: FrozenStudy, chosen: tuple[PlannedCell, ...], options: RunOption
         gateway = stack.enter_context(_gateway(chosen))
         board = Board(study.store.path / "locks" / "running.json")
         stack.callback(board.close)
-        run = _cell_runner(study, chosen, _Parts(tools, gateway, board, facts, stop))
+        run = _cell_runner(study, chosen, options, _Parts(tools, gateway, board, facts, stop))
         for line in run.recovered:
             tools.say(line)
         return _measure(study, chosen, options, run, tools, stop)
@@ -144,7 +144,7 @@ class _Parts:
     stop: threading.Event
 
 
-def _cell_runner(study: FrozenStudy, chosen: tuple[PlannedCell, ...], parts: _Parts) -> Any:
+def _cell_runner(study: FrozenStudy, chosen: tuple[PlannedCell, ...], options: RunOptions, parts: _Parts) -> Any:
     enter_prefect(parts.tools.studies, parts.tools.api_url)
     from flows.cell import CellRunner
     from flows.live import LiveSide
@@ -167,6 +167,8 @@ def _cell_runner(study: FrozenStudy, chosen: tuple[PlannedCell, ...], parts: _Pa
         task_of=memory.task,
         rows=lambda: result_rows(read_state(study)),
         leftovers=recovered.resumable,
+        task_images={str(u.detail["task"]): str(u.detail["image"]) for u in study.store.accepted().values()},
+        accept_runtime_change=options.accept_runtime_change,
         recovered=recovered.done,
     )
 

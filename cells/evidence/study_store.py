@@ -69,6 +69,7 @@ class StudyStore:
         self.locks = locks or StudyLocks(self.path)
         self.ledger = Ledger(self.path, lock=self.locks.ledger, fs=fs, clock=clock)
         self._history, self._read = History(), 0
+        self._guard = threading.RLock()
         self._writing = False
         self._mutex = threading.RLock()
 
@@ -207,9 +208,10 @@ class StudyStore:
         return self.path / STAGE / unit
 
     def check_runtime(self, fingerprint: str, *, accept_change: bool) -> list[str]:
-        """Runtime fingerprints of this study's attempts other than this one; EvidenceError unless a change is
-        accepted (25-formats)."""
-        seen = {str(unit.detail["runtime"]) for unit in self.history().units.values() if unit.detail.get("runtime")}
+        """Fingerprints of the machines of this study's attempts other than this one; EvidenceError unless a change
+        is accepted (25-formats). `host` in an attempt's ids is its runtime without the task's image."""
+        stated = (unit.detail.get("host") or unit.detail.get("runtime") for unit in self.history().units.values())
+        seen = {str(fingerprint) for fingerprint in stated if fingerprint}
         others = sorted(seen - {fingerprint})
         if others and not accept_change:
             raise EvidenceError(
