@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,34 @@ def planned_detail(
     }
 
 
-def frozen_digests(study: Path, fs: FileSystem = REAL) -> dict[str, str | None]:
-    """Folder -> digest of its tree (every file's digest and mode bit, every link's target); None where it does not
-    exist."""
-    return {name: tree_digest(study / name, fs) if fs.status(study / name) is not None else None for name in FROZEN}
+def frozen_digests(study: Path, fs: FileSystem = REAL) -> dict[str, dict[str, str]]:
+    """Folder -> entry -> digest of its tree (every file's digest and execute bit, every link's target)."""
+    found: dict[str, dict[str, str]] = {}
+    for folder in FROZEN:
+        if fs.status(study / folder) is None:
+            continue
+        tree = fs.tree(study / folder)
+        try:
+            entries = [entry for entry in tree.entries() if not entry.name.startswith(".")]
+        finally:
+            tree.close()
+        found[folder] = {
+            encode_name(entry.name): _entry_digest(study / folder / entry.name, entry.kind, fs) for entry in entries
+        }
+    return found
+
+
+def unbound(study: Path, rows: Iterable[Row], fs: FileSystem = REAL) -> list[Problem]:
+    """Entries of frozen folders that no plan binds: a revision that was cut off before its row, or something
+    planted."""
+    bound = current_plan(rows).detail["frozen"]
+    return [
+        Problem(
+            f"{folder}/{name}", "unfinished", "no plan binds it: `assay plan --accept` was cut off, or it was planted"
+        )
+        for folder, entries in frozen_digests(study, fs).items()
+        for name in entries.keys() - bound.get(folder, {}).keys()
+    ]
 
 
 def tree_digest(root: Path, fs: FileSystem = REAL) -> str:
@@ -69,7 +93,7 @@ def tree_digest(root: Path, fs: FileSystem = REAL) -> str:
     return digest_json(entries)
 
 
-def design_problems(study: Path, rows: Iterable[Row], *, frozen: bool, fs: FileSystem = REAL) -> list[Problem]:
+def design_problems(study: Path, rows: Sequence[Row], *, frozen: bool, fs: FileSystem = REAL) -> list[Problem]:
     """How a study's frozen files differ from what its ledger binds. `frozen` also digests the folders (seconds for
     large sets)."""
     plans = [row for row in rows if row.kind in ("planned", "revised")]
@@ -81,15 +105,14 @@ def design_problems(study: Path, rows: Iterable[Row], *, frozen: bool, fs: FileS
     problems = [*_file_problems(study, STUDY, plans[0].detail["files"][STUDY], fs)]
     for row in plans:
         problems += _file_problems(study, row.subject, row.digest, fs)
-    if frozen:
-        bound = plans[-1].detail["frozen"]
-        found = frozen_digests(study, fs)
-        problems += [
-            Problem(name, "plan", f"expected {bound.get(name)}, found {found[name]}: changed since the plan")
-            for name in FROZEN
-            if found[name] != bound.get(name)
-        ]
+    if frozen and not is_purged(rows):
+        problems += _frozen_problems(plans[-1].detail["frozen"], frozen_digests(study, fs))
     return problems
+
+
+def is_purged(rows: Iterable[Row]) -> bool:
+    """Whether the study as a whole was purged: its frozen folders are gone, its documents and its ledger stay."""
+    return any(row.kind in ("purging", "purged") and row.subject == "." for row in rows)
 
 
 def root_of(rows: Iterable[Row]) -> dict[str, Any] | None:
@@ -107,6 +130,25 @@ def current_plan(rows: Iterable[Row]) -> Row:
     if not plans:
         raise EvidenceError("ledger.jsonl: no planned row; not a study of Assay")
     return plans[-1]
+
+
+def _frozen_problems(bound: dict[str, dict[str, str]], found: dict[str, dict[str, str]]) -> list[Problem]:
+    return [
+        Problem(
+            f"{folder}/{name}",
+            "plan",
+            f"expected {digest}, found {found.get(folder, {}).get(name)}: changed since the plan",
+        )
+        for folder, entries in bound.items()
+        for name, digest in entries.items()
+        if found.get(folder, {}).get(name) != digest
+    ]
+
+
+def _entry_digest(path: Path, kind: Kind, fs: FileSystem) -> str:
+    if kind is Kind.DIRECTORY:
+        return tree_digest(path, fs)
+    return digest_bytes(read_plain(fs, path))
 
 
 def _file_problems(study: Path, name: str, expected: str | None, fs: FileSystem) -> list[Problem]:

@@ -107,6 +107,9 @@ class FileSystem(Protocol):
 
     def link(self, source: Path, destination: Path) -> None: ...
 
+    def make_link(self, path: Path, target: str) -> None:
+        """A symbolic link, as data of a frozen task; never followed here."""
+
     def unlink(self, path: Path) -> None: ...
 
     def remove_directory(self, path: Path) -> None: ...

@@ -131,6 +131,10 @@ class SteppedFileSystem:
         self._step("link", str(destination))
         self._inner.link(source, destination)
 
+    def make_link(self, path: Path, target: str) -> None:
+        self._step("make_link", str(path))
+        self._inner.make_link(path, target)
+
     def unlink(self, path: Path) -> None:
         self._step("unlink", str(path))
         self._inner.unlink(path)

@@ -197,6 +197,9 @@ class ModelFileSystem:
             raise OSError(code, os.strerror(code), str(destination))
         self._change((parent.number, destination.name, node.number))
 
+    def make_link(self, path: Path, target: str) -> None:
+        raise OSError(errno.EPERM, "the model has no links", str(path))
+
     def unlink(self, path: Path) -> None:
         parent = self._parent(path)
         if path.name not in parent.names:

@@ -188,6 +188,9 @@ class RealFileSystem:
     def link(self, source: Path, destination: Path) -> None:
         os.link(source, destination, follow_symlinks=False)
 
+    def make_link(self, path: Path, target: str) -> None:
+        os.symlink(target, path)
+
     def unlink(self, path: Path) -> None:
         os.unlink(path)
 

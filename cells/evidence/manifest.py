@@ -121,6 +121,11 @@ def decode_name(encoded: str) -> str:
         raise EvidenceError(
             f"name {encoded!r} in a manifest: expected a relative path without empty, `.` or `..` parts"
         )
+    return decode_text(encoded)
+
+
+def decode_text(encoded: str) -> str:
+    """What `encode_name` encoded, without asking whether it is a path beneath anything (targets of links)."""
     raw = re.sub(rb"%([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), encoded.encode("utf-8"))
     return os.fsdecode(raw)
 

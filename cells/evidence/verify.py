@@ -75,14 +75,14 @@ def verify_path(path: Path, expected: Expected | None = None, fs: FileSystem = R
         return _archive(path)
     if status.kind is not Kind.DIRECTORY:
         return VerifyReport(str(path), str(status.kind), problems=[Problem("", status.kind, "a link or special file")])
+    if fs.status(path / "bagit.txt") is not None:
+        return _bag(path)
     if fs.status(path / MANIFEST) is not None:
         return _bundle(path, asked, fs)
     if fs.status(path / LEDGER) is not None:
         return _study(path, asked, fs)
     if fs.status(path / ROOT_FILE) is not None:
         return _root(path, asked, fs)
-    if fs.status(path / "bagit.txt") is not None:
-        return _bag(path)
     what = (
         f"has none of {MANIFEST}, {LEDGER}, {ROOT_FILE}, bagit.txt: not a bundle, a study, a studies root or an export"
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from cells.errors import ConflictError, EvidenceError
 from cells.evidence.bundle_checks import claim_problems
 from cells.evidence.catalog import CATALOG, catalog_witness
-from cells.evidence.design_binding import design_problems
+from cells.evidence.design_binding import design_problems, is_purged, unbound
 from cells.evidence.fs import FileSystem, Kind, read_plain
 from cells.evidence.fs_real import REAL
 from cells.evidence.history import History, Unit
@@ -41,7 +41,10 @@ def study_problems(path: Path, fs: FileSystem = REAL) -> tuple[list[Problem], in
     """What is wrong with a study, and how many bundles were checked."""
     chain = read_study(path, fs)
     problems = [*chain_problems(fs, path, chain), *catalog_witness(fs, path / CATALOG, chain)]
-    problems += design_problems(path, chain.rows, frozen=True, fs=fs)
+    design = design_problems(path, chain.rows, frozen=True, fs=fs)
+    problems += design
+    if not design and not is_purged(chain.rows):
+        problems += unbound(path, chain.rows, fs)
     try:
         history = History.of(chain.rows)
     except (ConflictError, KeyError) as error:
