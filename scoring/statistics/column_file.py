@@ -16,6 +16,7 @@ import pyarrow.parquet as papq
 from cells.errors import InputFileError
 from scoring.statistics.estimate import BoolArray, FloatArray
 from scoring.statistics.outcomes import Labels
+from scoring.statistics.printable import printable
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _DELIMITERS = {".tsv": "\t", ".csv": ","}
@@ -63,7 +64,8 @@ class ColumnFile:
 
     def refuse(self, row: int, name: str, found: str, allowed: str) -> NoReturn:
         """Raise InputFileError for the row with this index."""
-        raise InputFileError(str(self.path), f"row {row + 1}, column `{name}`: found {found}; allowed: {allowed}")
+        told = printable(f"row {row + 1}, column `{name}`: found {found}; allowed: {allowed}")
+        raise InputFileError(str(self.path), told)
 
     def _column(self, name: str) -> Any:
         column = self._table.column(name).combine_chunks()
@@ -84,7 +86,7 @@ def column_names(path: Path) -> tuple[str, ...]:
             names = pacsv.open_csv(path, parse_options=_parse(path)).schema.names
     for name in names:
         if names.count(name) > 1:
-            raise InputFileError(str(path), f"column `{name}` stands in the header more than once")
+            raise InputFileError(str(path), printable(f"column `{name}` stands in the header more than once"))
     return tuple(names)
 
 
@@ -93,7 +95,7 @@ def read_column_file(path: Path, wanted: Sequence[str]) -> ColumnFile:
     known = column_names(path)
     for name in wanted:
         if name not in known:
-            raise InputFileError(str(path), f"no column `{name}`; columns: {', '.join(known)}")
+            raise InputFileError(str(path), printable(f"no column `{name}`; columns: {', '.join(known)}"))
     columns = list(dict.fromkeys(wanted))
     with _naming(path):
         table = papq.ParquetFile(path).read(columns) if _suffix(path) == ".parquet" else _read_text(path, columns)
@@ -131,7 +133,7 @@ def _naming(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise InputFileError(str(path), "no such file") from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputFileError(str(path), f"cannot be read as a table: {str(error)[:300]}") from error
+        raise InputFileError(str(path), printable(f"cannot be read as a table: {str(error)[:300]}")) from error
 
 
 def _first(found: BoolArray) -> int | None:

@@ -62,6 +62,9 @@ class IntervalSettings:
 
 Ends = tuple[FloatArray, FloatArray]
 _ROUNDING = 1e-9
+_FLIPPED = (IntervalMethod.WILD, IntervalMethod.SIGNFLIP)
+_MOST_FLIPPED = 10_000
+"""Sign patterns of more clusters would fill the memory; so many clusters need no correction for being few."""
 
 
 def difference_interval(
@@ -75,7 +78,7 @@ def difference_interval(
     if isinstance(found, NotEstimable):
         return found
     regime = regime_of(clusters.sizes, level)
-    method = _method(settings, regime)
+    method = _method(settings, regime, len(clusters.sizes))
     return replace(found, note=coverage_note(regime, CALIBRATED_AS.get(method, method)))
 
 
@@ -86,7 +89,7 @@ def mean_interval(
     refusal = _refusal(clusters, settings)
     if refusal is not None:
         return refusal
-    method = _method(settings, regime_of(clusters.sizes, None))
+    method = _method(settings, regime_of(clusters.sizes, None), len(clusters.sizes))
     low, high = (float(end[0]) for end in _METHODS[method](clusters.sums[None, :], clusters.sizes, settings, rng))
     if not (math.isfinite(low) and math.isfinite(high)):
         return NotEstimable(f"{METHOD_NAMES[method]} has no finite interval with {len(clusters.sizes)} clusters")
@@ -100,10 +103,11 @@ def _settled(end: float) -> float:
     return end if abs(end) > _ROUNDING else 0.0
 
 
-def _method(settings: IntervalSettings, regime: Regime) -> IntervalMethod:
+def _method(settings: IntervalSettings, regime: Regime, clusters: int) -> IntervalMethod:
     if settings.method is not IntervalMethod.AUTO:
         return settings.method
-    return IntervalMethod(calibration().chosen[(regime.band, regime.balanced)])
+    chosen = IntervalMethod(calibration().chosen[(regime.band, regime.balanced)])
+    return IntervalMethod.CR2 if chosen in _FLIPPED and clusters > _MOST_FLIPPED else chosen
 
 
 def _refusal(clusters: ClusterSums, settings: IntervalSettings) -> NotEstimable | None:
@@ -113,6 +117,8 @@ def _refusal(clusters: ClusterSums, settings: IntervalSettings) -> NotEstimable 
         return None if settings.alpha == 0.05 else NotEstimable("the yuj method is defined for alpha = 0.05 only")
     if len(clusters.sizes) == 1:
         return NotEstimable("one cluster: no variation between clusters to estimate from")
+    if settings.method in _FLIPPED and len(clusters.sizes) > _MOST_FLIPPED:
+        return NotEstimable(f"{METHOD_NAMES[settings.method]} takes up to {_MOST_FLIPPED} clusters; use cr2")
     spread = np.abs(clusters.sums - clusters.mean * clusters.sizes).max()
     if spread <= 1e-12 * max(1.0, float(np.abs(clusters.sums).max())):
         return NotEstimable(f"no variation: all {len(clusters.sizes)} clusters show a mean of {clusters.mean:g}")

@@ -17,6 +17,7 @@ import numpy as np
 
 from cells.errors import UsageError
 from scoring.statistics.estimate import BoolArray, FloatArray, IntArray
+from scoring.statistics.printable import printable
 
 VALID = "valid"
 """The state of a cell with a verdict; other states are the words of the outcome table (`invalid`, `not_run`)."""
@@ -59,7 +60,7 @@ class RowProblem(UsageError):
     """A row of the input is wrong: `row` (1-based), `column`, what was found and what is allowed."""
 
     def __init__(self, row: int, column: str, found: object, allowed: str) -> None:
-        super().__init__(f"row {row}, column `{column}`: found {found}; allowed: {allowed}")
+        super().__init__(printable(f"row {row}, column `{column}`: found {found}; allowed: {allowed}"))
         self.row, self.column, self.found, self.allowed = row, column, found, allowed
 
 

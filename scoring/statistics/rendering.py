@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from scoring.statistics.arm_tasks import ArmDenominators
 from scoring.statistics.comparison import Comparison, PairedMeans, PairedTests
+from scoring.statistics.printable import markdown, printable
 
 _HEADER = ("comparison", "outcome", "pairs", "control", "treatment", "difference", "interval", "p", "p Holm", "bounds")
 _NAMED = 20
@@ -13,12 +14,13 @@ _NAMED = 20
 
 def comparisons_as_text(comparisons: Sequence[Comparison]) -> str:
     """An aligned table; under it, numbered, what each comparison stands on. Ends with a newline."""
-    rows = [_HEADER, *(_cells(number, comparison) for number, comparison in enumerate(comparisons, 1))]
+    cells = [_cells(number, comparison) for number, comparison in enumerate(comparisons, 1)]
+    rows = [_HEADER, *(tuple(map(printable, row)) for row in cells)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
     for number, comparison in enumerate(comparisons, 1):
-        lines += ["", *(f"[{number}] {line}" for line in _remarks(comparison))]
+        lines += ["", *(f"[{number}] {printable(line)}" for line in _remarks(comparison))]
     return "\n".join(lines) + "\n"
 
 
@@ -28,7 +30,7 @@ def comparisons_as_markdown(comparisons: Sequence[Comparison]) -> str:
     lines += [_markdown_row(_cells(number, comparison)) for number, comparison in enumerate(comparisons, 1)]
     lines.append("")
     for number, comparison in enumerate(comparisons, 1):
-        lines += [f"- [{number}] {_escaped(line)}" for line in _remarks(comparison)]
+        lines += [f"- [{number}] {markdown(line)}" for line in _remarks(comparison)]
     return "\n".join(lines) + "\n"
 
 
@@ -82,8 +84,4 @@ def _range(ends: tuple[float, float] | None) -> str:
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return "| " + " | ".join(markdown(cell) for cell in cells) + " |"

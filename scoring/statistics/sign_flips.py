@@ -13,6 +13,8 @@ from scoring.statistics.clusters import cr2
 from scoring.statistics.estimate import FloatArray
 
 _ENUMERATED_CLUSTERS = 12
+_FEWEST_DRAWS = 999
+_MOST_SIGNS = 20_000_000
 _WIDEST = 64.0
 _HALVINGS = 40
 
@@ -22,7 +24,8 @@ def sign_patterns(clusters: int, rng: np.random.Generator, draws: int) -> FloatA
     if clusters <= _ENUMERATED_CLUSTERS:
         numbers = np.arange(2 ** (clusters - 1))[:, None]
         return np.asarray(1 - 2 * ((numbers >> np.arange(clusters)) & 1), dtype=np.float64)
-    flips = rng.integers(0, 2, (draws, clusters), dtype=np.int8)
+    drawn = min(draws, max(_FEWEST_DRAWS, _MOST_SIGNS // clusters))
+    flips = rng.integers(0, 2, (drawn, clusters), dtype=np.int8)
     return np.vstack([np.ones(clusters), 1.0 - 2.0 * flips])
 
 

@@ -316,3 +316,17 @@ def test_text_and_markdown_show_every_denominator_and_name() -> None:
         ):
             assert shown in text
     assert "treatment only 1: t\\|2" in report.as_markdown()
+
+
+def test_a_name_cannot_write_to_the_terminal_nor_mark_up_the_page() -> None:
+    report = compare_rows(rows({"t\x1b[2J": (1, 0), "t![x](y)": (0, 1), "t\nu": (0, 1)}), PLAN)
+    for text in (report.as_text(), report.as_markdown()):
+        assert "\x1b" not in text and "t\nu" not in text
+    assert "t\\x1b[2J" in report.as_text()
+    assert "![x]" not in report.as_markdown()
+
+
+def test_a_refusal_cannot_write_to_the_terminal() -> None:
+    with pytest.raises(RowProblem) as refusal:
+        compare_rows([*rows({"t\x1b[2J": (0, 1)}), *rows({"t\x1b[2J": (1, 1)})], PLAN)
+    assert "\x1b" not in str(refusal.value)

@@ -81,6 +81,15 @@ def test_too_few_clusters_for_a_method_are_said() -> None:
     assert isinstance(found, NotEstimable) and "4 clusters" in found.reason
 
 
+def test_more_clusters_than_sign_patterns_fit_for_have_the_cr2_interval() -> None:
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 30, 10_001)
+    many = clusters(rng.binomial(sizes, 0.1).tolist(), sizes.tolist())
+    assert interval(many).method == METHOD_NAMES[IntervalMethod.CR2]
+    asked = mean_interval(many, IntervalSettings(IntervalMethod.WILD), rng)
+    assert isinstance(asked, NotEstimable) and "use cr2" in asked.reason
+
+
 def test_the_reproduction_method_has_one_level_only() -> None:
     found = mean_interval(EQUAL, IntervalSettings(IntervalMethod.YUJ, alpha=0.1), np.random.default_rng(1))
     assert isinstance(found, NotEstimable)
