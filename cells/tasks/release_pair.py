@@ -14,11 +14,12 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from cells.design.study_model import Section
 from cells.errors import InputFileError
 from cells.tasks.base_state import BaseEntry
+from cells.tasks.task_model import not_empty
 
 _TEST_FOLDERS = {b"tests", b"test", b"testing"}
 _TEST_NAME = re.compile(rb"test_.*\.py|.*_test\.py|tests\.py|conftest\.py")
@@ -46,7 +47,7 @@ class PairSection(Section):
 class PairsFile(Section):
     """A file of release pairs."""
 
-    pair: Annotated[tuple[PairSection, ...], Field(min_length=1, strict=False)]
+    pair: Annotated[tuple[PairSection, ...], Field(strict=False), AfterValidator(not_empty)]
 
     @model_validator(mode="after")
     def _distinct(self) -> PairsFile:

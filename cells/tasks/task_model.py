@@ -14,7 +14,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -27,7 +27,15 @@ REPORT_PLACEHOLDER = "{report}"
 _RESERVED_IDS = {"preds", "score_result", "scorer", "hook"}
 _RESERVED_ROOTS = ("/assay", "/gw", "/proc", "/sys", "/dev", "/tmp", "/etc", "/usr", "/bin", "/lib")
 
+T = TypeVar("T")
 Runner = Literal["pytest", "tap", "go", "jest", "ctest", "cargo", "script"]
+
+
+def not_empty(values: tuple[T, ...]) -> tuple[T, ...]:
+    """ValueError for an empty list. (A `min_length` would hide what is wrong with an item behind "too short".)"""
+    if not values:
+        raise ValueError("expected at least 1 entry; the list is empty")
+    return values
 
 
 def _task_id(value: str) -> str:
@@ -116,11 +124,11 @@ class VerifySection(Section):
     `canary` is "auto" (pytest: an inverted copy of a hidden test, made per run) or a template's path below sealed/.
     """
 
-    command: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+    command: Annotated[tuple[str, ...], Field(strict=False), AfterValidator(not_empty)]
     runner: Runner
     timeout_s: Annotated[float, Field(gt=0, le=24 * 3600, strict=False)] = 120.0
     env: dict[VariableName, str] = Field(default_factory=dict)
-    f2p: Annotated[tuple[TestId, ...], Field(min_length=1, strict=False)]
+    f2p: Annotated[tuple[TestId, ...], Field(strict=False), AfterValidator(not_empty)]
     p2p: Annotated[tuple[TestId, ...], Field(strict=False)] = ()
     remove: Annotated[tuple[PathInside, ...], Field(strict=False)] = ()
     canary: Annotated[str, Field(min_length=1)] = "auto"

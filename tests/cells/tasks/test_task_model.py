@@ -35,6 +35,7 @@ WRONG = [
     ('runner = "pytest"', 'runner = "pytest"\nenv = { "A B" = "1" }', 12, "verify.env", "pattern"),
     ('runner = "pytest"', 'runner = "pytest"\nremove = ["../x"]', 12, "verify.remove.0", "inside"),
     ('f2p = ["tests.test_calc::test_add"]', "f2p = []", 12, "verify.f2p", "at least 1"),
+    ('f2p = ["tests', 'f2p = [7, "tests', 12, "verify.f2p.0", "string"),
     ("tests.test_calc::test_other", "tests.test_calc::test_add", 9, "verify", "more than once"),
 ]
 
