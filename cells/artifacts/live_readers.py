@@ -12,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from cells.artifacts.access import ReaderContract
 from cells.artifacts.model import Role
+from cells.design.study_model import DetectorSection
 from cells.detection.judgement import ENVELOPE, Detector, SettingsError
 from cells.detection.notes import template_of
 from cells.detection.registry import make
@@ -35,16 +38,17 @@ def detector_reader(detector: Detector, settings: Mapping[str, Any] | None = Non
     return base.narrowed(fields={TRACE: ENVELOPE | set(chosen)})
 
 
-def arm_detectors(content: Mapping[str, Mapping[str, Any]]) -> dict[str, ArmDetector]:
+def arm_detectors(content: Mapping[str, Any]) -> dict[str, ArmDetector]:
     """The detectors of `ArmContent.detectors`, each checked; `UsageError` names what is wrong."""
-    return {name: _checked(name, section) for name, section in content.items()}
+    if not isinstance(content, Mapping):
+        raise UsageError(f"detectors: expected a table of detectors, found {type(content).__name__}")
+    return {name: _checked(name, _section(name, one)) for name, one in content.items()}
 
 
 def check_detectors(content: Mapping[str, Any]) -> dict[str, Any]:
     """The canonical form of an arm's detector sections (as `DetectorSection` or its JSON); `UsageError` otherwise."""
-    sections = {name: _section(one) for name, one in content.items()}
-    arm_detectors(sections)
-    return {name: {key: section[key] for key in _KEYS} for name, section in sorted(sections.items())}
+    arm = arm_detectors(content)
+    return {name: {key: getattr(one, key) for key in _KEYS} for name, one in sorted(arm.items())}
 
 
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,9 +56,9 @@ def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in ("template", "fields")}
 
 
-def _checked(name: str, section: Mapping[str, Any]) -> ArmDetector:
+def _checked(name: str, section: DetectorSection) -> ArmDetector:
     try:
-        arm = ArmDetector(name, **{key: section[key] for key in _KEYS})
+        arm = ArmDetector(name, **{key: getattr(section, key) for key in _KEYS})
         detector = make(name, own_settings(arm.settings))
         template_of(detector, arm.settings)
         detector_reader(detector, arm.settings)
@@ -63,6 +67,12 @@ def _checked(name: str, section: Mapping[str, Any]) -> ArmDetector:
     return arm
 
 
-def _section(section: Any) -> dict[str, Any]:
-    document: dict[str, Any] = section if isinstance(section, dict) else section.model_dump(mode="json")
-    return document
+def _section(name: str, section: Any) -> DetectorSection:
+    if isinstance(section, DetectorSection):
+        return section
+    try:
+        return DetectorSection.model_validate(section)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"detectors.{name}.{key}: {first['msg']}") from error
