@@ -67,7 +67,7 @@ def make_canary(files: Mapping[bytes, bytes], f2p: Sequence[str], p2p: Sequence[
     return _standing_alone(files, [*p2p, *f2p], p2p, random)
 
 
-def from_template(template: bytes, random: Random) -> Canary:
+def from_template(template: bytes, p2p: Sequence[str], random: Random) -> Canary:
     """A canary out of a task's template: its first line says `assay-canary: PATH`, and `{name}` in path and text is the
     drawn name, which the id of the failing test must hold. ValueError when the line is missing."""
     head = re.match(rb"[^\n]*assay-canary:[ \t]*(\S+)", template)
@@ -75,7 +75,7 @@ def from_template(template: bytes, random: Random) -> Canary:
         raise ValueError("the first line of a canary's template must hold `assay-canary: PATH`")
     name = "_".join(random.sample(_WORDS, 3))
     path, content = (part.replace(b"{name}", name.encode()) for part in (head[1], template))
-    return Canary(path, content, name, None, (), inverted=False)
+    return Canary(path, content, name, next(iter(p2p), None), (), inverted=False)
 
 
 def nodes_of(test: str) -> tuple[tuple[str, str], ...]:

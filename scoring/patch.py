@@ -96,8 +96,10 @@ def _sides(change: Change) -> list[_Side]:
 
 
 def _pieces(patch: bytes) -> list[bytes]:
+    if not patch:
+        return []
     starts = [match.start() for match in _NEXT.finditer(patch)]
-    if patch and (not starts or starts[0] != 0):
+    if not starts or starts[0] != 0:
         raise PatchMismatch("a patch begins with its first section")
     return [patch[start:end] for start, end in zip(starts, [*starts[1:], len(patch)], strict=True)]
 

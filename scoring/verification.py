@@ -101,7 +101,7 @@ def canary_of(task: FrozenTask, pack: VerifierPack, random: Random) -> Canary | 
         template = next(
             file for file in (*pack.beside, *pack.tests) if file.path in (name, name.removeprefix(b"tests/"))
         )
-        return from_template(template.content, random)
+        return from_template(template.content, verify.p2p, random)
     if verify.runner != "pytest":
         return None
     files = {file.path: file.content for file in pack.tests if file.target is None and file.path.endswith(b".py")}

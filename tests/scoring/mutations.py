@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,7 +103,8 @@ _file("big_text", "src/long.py", b"value = 1\n" * 240_000)
 _file(
     "diff_lookalike",
     "src/story.txt",
-    b"diff --git a/y b/y\nindex 0..1\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-was\n+is\n\\ No newline at end of file\nGIT binary patch\n",
+    b"diff --git a/y b/y\nindex 0..1\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-was\n+is\n\\ No newline at end of file\n"
+    b"GIT binary patch\n",
 )
 _file("git_refuses_ntfs_name", "src/git~1/x.py", b"x = 1\n")
 
@@ -370,3 +372,12 @@ def too_deep(tree: Path) -> None:
 def many_files(tree: Path) -> None:
     for number in range(400):
         put(tree, f"many/{number % 20}/file{number}.py", b"x = %d\n" % number)
+
+
+if (
+    __name__ == "__main__"
+):  # in a container: DIRECTORY NAME... makes the base and applies each change, one folder a name
+    os.umask(0o022)
+    for chosen in sys.argv[2:]:
+        make_base(Path(sys.argv[1]) / chosen)
+        MUTATIONS[chosen](Path(sys.argv[1]) / chosen)

@@ -22,6 +22,8 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 
+from .pack import chunks_of
+
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _READ = 1 << 16
 _KILL_PATIENCE_S = 10.0
@@ -199,13 +201,15 @@ def _read_report(directory: int, request: RunRequest) -> tuple[str, bytes]:
         return "missing", b""
     except OSError as error:
         return f"not a plain file ({error.strerror})", b""
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != request.user:
             return "not a plain file of the tests' own", b""
         if status.st_size > request.report_bytes:
             return f"{status.st_size} bytes, allowed {request.report_bytes}", b""
-        return "read", file.read(request.report_bytes)
+        return "read", b"".join(chunks_of(descriptor))
+    finally:
+        os.close(descriptor)
 
 
 class Killer:

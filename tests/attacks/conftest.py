@@ -1,0 +1,7 @@
+"""Fixtures of attacks that need a real engine."""
+
+from __future__ import annotations
+
+from tests.scoring.engine_fixtures import calc, engine, sandboxes
+
+__all__ = ["calc", "engine", "sandboxes"]
