@@ -30,6 +30,7 @@ from launchers.labels import labels_of, this_process
 
 KILLED = 137
 _KILL_WAIT_S = 60.0
+_BEING_REMOVED = ("removing", "dead")
 _ATTACH = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
 
 
@@ -114,7 +115,7 @@ class DockerContainer(Container):
         try:
             with _engine_faults("kill a container"):
                 self._engine.api.kill(self.id)
-        except _NotRunning:
+        except (_NotRunning, _Gone):
             killed_by_us = None
         self._end = self._wait(time.monotonic() + _KILL_WAIT_S, killed_by_us)
         if self._end is None:
@@ -156,7 +157,8 @@ class DockerContainer(Container):
                 state = self._engine.api.inspect_container(self.id)["State"]
         except _Gone:
             return self._exit(code, oom=False, killed_by_us=None, lost=True)
-        return self._exit(code, oom=bool(state.get("OOMKilled")), killed_by_us=None, lost=False)
+        lost = state.get("Status") in _BEING_REMOVED
+        return self._exit(code, oom=bool(state.get("OOMKilled")), killed_by_us=None, lost=lost)
 
     def _exit(self, code: int, *, oom: bool, killed_by_us: str | None, lost: bool) -> Exit:
         return Exit(

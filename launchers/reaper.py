@@ -22,7 +22,7 @@ from cells.errors import AssayError, EnvironmentFault
 from launchers import volumes
 from launchers.docker_sandbox import remove_container
 from launchers.engine import Engine
-from launchers.labels import CELL, OWNER, ROLE, STUDY, OwnerProcess, this_process, why_reapable
+from launchers.labels import CELL, DEADLINE, OWNER, ROLE, STUDY, OwnerProcess, this_process, why_reapable
 
 RECIPE = "assay.recipe"
 """On images and layer volumes: the digest of the recipe they were built from."""
@@ -43,14 +43,19 @@ class Removed:
     problem: str | None = None
 
 
-def reap(engine: Engine, dead_only: bool = True, now: float | None = None) -> list[Removed]:
+def reap(engine: Engine, dead_only: bool = True, study: str | None = None, now: float | None = None) -> list[Removed]:
     """Remove leftovers of dead owners, or with `dead_only=False` everything of ours that lives on the engine.
 
-    `now` in seconds since 1970, the clock when None. Raises EnvironmentFault when the engine does not answer.
+    `study` restricts it to one study. `now` in seconds since 1970, the clock when None.
+    Raises EnvironmentFault when the engine does not answer.
     """
     here, moment = this_process(), time.time() if now is None else now
 
     def why(labels: Mapping[str, str]) -> str | None:
+        if owner_of(labels) is None and not labels.get(DEADLINE):
+            return None  # a container that somebody made from an image of ours carries our labels, emptied
+        if study is not None and labels.get(STUDY) != study:
+            return None
         return why_reapable(labels, here, moment) if dead_only else _EVERYTHING
 
     containers = _listed(lambda: engine.api.containers(all=True, filters={"label": OWNER}))
