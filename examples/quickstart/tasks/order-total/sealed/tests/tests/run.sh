@@ -8,7 +8,7 @@ there=$(mktemp -d)
 check "plain names" 375 "$(sh total.sh orders.txt 2>/dev/null)"
 printf 'blue pen;2;150\nink;1;300\n' > "$there/orders"
 check "a name with a space" 450 "$(sh total.sh "$there/orders" 2>/dev/null)"
-printf '# spring 2026;0;0\n\npen;1;75\n' > "$there/orders"
+printf '# blue pen;2;150\n\npen;1;75\n' > "$there/orders"
 check "comments and empty lines" 75 "$(sh total.sh "$there/orders" 2>/dev/null)"
 printf 'pen;1;75' > "$there/my orders"
 check "a file with a space, no newline at its end" 75 "$(sh total.sh "$there/my orders" 2>/dev/null)"
