@@ -65,6 +65,8 @@ class History:
     labels: dict[str, set[str]] = field(default_factory=dict)
     purging: dict[str, dict[str, Any]] = field(default_factory=dict)
     """subjects whose purge began and did not end"""
+    tombstones: set[str] = field(default_factory=set)
+    """subjects whose purge ended"""
     consumed: list[Row] = field(default_factory=list)
     plans: list[Row] = field(default_factory=list)
     """the planned row and every revised row"""
@@ -103,6 +105,45 @@ class History:
         """Cell directory -> accepted attempt whose bytes stand, each replaced by its successor."""
         found = {cell: self.newest(path) for cell, path in self.accepted.items()}
         return {cell: unit for cell, unit in found.items() if unit.stands}
+
+    def purged(self, subject: str) -> bool:
+        """Whether a study (`.`), cell or unit was purged."""
+        parents = {subject, *(subject[:at] for at, letter in enumerate(subject) if letter == "/"), "."}
+        return bool(self.tombstones & parents)
+
+    def is_being_purged(self, path: str) -> bool:
+        """Whether a purge of it, or of what holds it, began and did not end."""
+        return any(one == "." or f"{path}/".startswith(f"{one}/") for one in self.purging)
+
+    def derived_from(self, path: str) -> list[Unit]:
+        """Units that were made from this one (their `source` is its digest), and what was made from those."""
+        found: list[Unit] = []
+        sources = {self.unit(path).digest}
+        for unit in sorted(self.units.values(), key=lambda one: one.seq):
+            if unit.detail.get("source") in sources and unit.path != path:
+                sources.add(unit.digest)
+                found.append(unit)
+        return found
+
+    def lost_claims(self) -> dict[str, str]:
+        """Path -> why it may back no claim any more: withdrawn, or made from something withdrawn, quarantined or
+        purged."""
+        lost: dict[str, str] = {}
+        by_digest: dict[str, str] = {}
+        for unit in sorted(self.units.values(), key=lambda one: one.seq):
+            source = by_digest.get(str(unit.detail.get("source")))
+            reason = self._own_loss(unit) or (source and f"made from {source}")
+            if reason:
+                lost[unit.path] = reason
+                by_digest[unit.digest] = f"{unit.path} ({reason})"
+        return lost
+
+    def _own_loss(self, unit: Unit) -> str | None:
+        if unit.withdrawn is not None:
+            return f"withdrawn: {unit.withdrawn}"
+        if unit.quarantined is not None:
+            return f"in quarantine: {unit.quarantined}"
+        return "purged" if unit.purged else None
 
     def _name(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
@@ -153,6 +194,7 @@ class History:
 
     def _purged(self, row: Row) -> None:
         self.purging.pop(row.subject, None)
+        self.tombstones.add(row.subject)
         for path, unit in self.units.items():
             if row.subject == "." or path == row.subject or path.startswith(row.subject + "/"):
                 unit.purged = True

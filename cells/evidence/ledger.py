@@ -20,9 +20,9 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -41,6 +41,7 @@ from cells.evidence.fs import (
 from cells.evidence.fs_real import REAL
 from cells.evidence.locks import StudyLocks
 from cells.evidence.problem import Problem
+from cells.evidence.upgrades import UPGRADES
 
 LEDGER = "ledger.jsonl"
 LATEST = "latest.json"
@@ -101,6 +102,8 @@ class Chain:
     """bytes of the good rows"""
     count: int
     """number of good rows, those before a partial read included"""
+    version: int | None = None
+    """the one version that its rows have, None for an empty ledger"""
     torn: bytes = b""
     """a tail that a crash can have left"""
     problem: Problem | None = None
@@ -190,9 +193,14 @@ class Ledger:
         if chain.problem:
             raise EvidenceError(f"{self.path}: {chain.problem.kind}: {chain.problem.detail}; nothing was changed")
         self._rows.extend(chain.rows)
-        self._known = Chain((), chain.head, chain.size, chain.count, chain.torn)
+        self._known = replace(chain, rows=())
 
     def _write(self, entries: list[Entry]) -> list[Row]:
+        if self._known.version not in (None, VERSION):
+            raise EvidenceError(
+                f"{self.path}: rows of version {self._known.version}; it opens for reading, `assay fork` makes a study "
+                "of this version. Nothing was changed"
+            )
         lines, rows, head = b"", [], self._known.head
         for number, entry in enumerate(entries, start=len(self._rows)):
             line, row = _line(entry, number, head, at=self._clock(), who=self._who)
@@ -200,7 +208,7 @@ class Ledger:
             rows.append(row)
         self._append_bytes(lines)
         self._rows.extend(rows)
-        self._known = Chain((), head, self._known.size + len(lines), len(self._rows))
+        self._known = Chain((), head, self._known.size + len(lines), len(self._rows), VERSION)
         self._anchor()
         return rows
 
@@ -240,7 +248,7 @@ class Ledger:
             self._fs.fsync(handle)
         finally:
             self._fs.close(handle)
-        self._known = Chain((), self._known.head, self._known.size, self._known.count)
+        self._known = replace(self._known, torn=b"")
         detail = {"bytes": len(torn), "kept": f"quarantine/{name}", "reason": "torn tail"}
         self._write([Entry("recovered", LEDGER, digest_bytes(torn), detail)])
 
@@ -266,36 +274,50 @@ def read_chain(content: bytes, after: Chain | None = None) -> Chain:
     """Read ledger bytes that follow the rows of `after`; the first whole row that is wrong ends it with a problem."""
     start = after or Chain((), None, 0, 0)
     rows: list[Row] = []
-    head, position = start.head, 0
+    head, version, position = start.head, start.version, 0
     while (end := content.find(b"\n", position)) >= 0:
         line, number = content[position:end], start.count + len(rows)
-        row, wrong = _parse_line(line, number, head)
+        row, wrong = _parse_line(line, number, head, version)
         if row is None:
-            rest = content[position:]
+            rest, size = content[position:], start.size + position
             if b"\0" in rest:  # a hole: blocks of an append that never reached the disk; JSON text has no NUL
-                return Chain(tuple(rows), head, start.size + position, number, torn=rest)
+                return Chain(tuple(rows), head, size, number, version, torn=rest)
             problem = Problem(LEDGER, "ledger", f"line {number + 1}: {wrong}")
-            return Chain(tuple(rows), head, start.size + position, number, problem=problem)
+            return Chain(tuple(rows), head, size, number, version, problem=problem)
         rows.append(row)
-        head, position = digest_bytes(line), end + 1
-    return Chain(tuple(rows), head, start.size + position, start.count + len(rows), torn=content[position:])
+        head, version, position = digest_bytes(line), row.v, end + 1
+    tail = content[position:]
+    return Chain(tuple(rows), head, start.size + position, start.count + len(rows), version, torn=tail)
 
 
-def _parse_line(line: bytes, number: int, head: str | None) -> tuple[Row | None, str]:
+def study_id(rows: Sequence[Row], head: str | None) -> str | None:
+    """The full id of a study: the digest of its ledger's first row, which binds root, plan and moment."""
+    return rows[1].prev if len(rows) > 1 else head
+
+
+def _parse_line(line: bytes, number: int, head: str | None, version: int | None) -> tuple[Row | None, str]:
+    """The row of a line, upgraded in memory but for `v`, which stays what was read; or why it is none."""
     try:
         document = json.loads(line)
-        if document.keys() != _FIELDS or document["v"] != VERSION or document["kind"] not in KINDS:
-            return None, f"not a row of version {VERSION}: {line[:80]!r}"
+        found = document["v"]
+        if found not in (VERSION, *UPGRADES):
+            return None, f"version {found!r}; this version of Assay reads {VERSION}"
+        if version is not None and found != version:
+            return None, f"version {found} after rows of version {version}; a ledger does not mix them"
+        if found != VERSION:
+            document = {**UPGRADES[found](document), "v": found}
+        if document.keys() != _FIELDS or document["kind"] not in KINDS:
+            return None, f"not a row: {line[:80]!r}"
         if not isinstance(document["detail"], dict) or not isinstance(document["subject"], str):
             return None, "subject is not a text or detail not an object"
         row = Row(**document)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"not a row ({error})"
     if row.seq != number:
         return None, f"expected row {number}, found row {row.seq!r}"
     if row.prev != head:
         return None, f"its prev is {row.prev}, the row before it is {head}"
-    if row.sum != _checksum(line):
+    if row.v == VERSION and row.sum != _checksum(line):
         return None, "its bytes differ from its own checksum"
     return row, ""
 

@@ -41,7 +41,7 @@ from cells.evidence.digest import digest_bytes
 from cells.evidence.fs import FileSystem, create_durable, make_directories, read_plain
 from cells.evidence.fs_real import REAL
 from cells.evidence.history import History, Unit
-from cells.evidence.ledger import LEDGER, Clock, Ledger, Row, utc_now
+from cells.evidence.ledger import LEDGER, Clock, Ledger, Row, study_id, utc_now
 from cells.evidence.locks import NoLocks, StudyLocks, refuse_network
 from cells.evidence.manifest import MANIFEST
 from cells.evidence.publish import publish_file
@@ -139,8 +139,7 @@ class StudyStore:
     @property
     def id(self) -> str:
         """The study's full id: the digest of its first ledger row, which binds root, plan and moment."""
-        first = self.ledger.rows()[0]
-        return first.sum
+        return str(study_id(self.ledger.rows(), self.ledger.head))
 
     @contextmanager
     def writing(self, timeout_s: float = 0.0) -> Iterator[None]:

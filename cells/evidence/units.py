@@ -65,6 +65,7 @@ def begin_attempt(store: StudyStore, cell: str, detail: Mapping[str, Any]) -> St
     `detail` is recorded in the row (cell_id, order ...). The stage directory itself is made by its builder.
     """
     store.require_writing()
+    _refuse_purged(store, f"cells/{cell}")
     held = ExitStack()
     held.enter_context(store.locks.cell(checked_path(cell)))
     try:
@@ -85,6 +86,7 @@ def begin_later(store: StudyStore, category: Category, cell: str | None = None) 
     if (cell is None) != (category is REPLAY) or category is ATTEMPT:
         raise ValueError(f"{category.folder}: verifications and scores belong to a cell, replays to the study")
     scope = "" if cell is None else f"cells/{checked_path(cell)}"
+    _refuse_purged(store, scope or ".")
     return _stage(store, scope, category)
 
 
@@ -94,6 +96,7 @@ def begin_branch(store: StudyStore, point: str, attempt: str | None = None) -> S
     store.require_writing()
     inner = "bundle" if attempt is None else f"attempts/{checked_path(attempt)}"
     unit = f"branches/{checked_path(point)}/{inner}"
+    _refuse_purged(store, unit)
     if store.fs.status(store.path / unit) is not None:
         raise ConflictError(f"{unit}: published already; nothing was changed")
     return _at(store, unit)
@@ -238,6 +241,15 @@ def _at(store: StudyStore, unit: str) -> Stage:
     return Stage(path, unit)
 
 
+def _refuse_purged(store: StudyStore, subject: str) -> None:
+    """What was purged is not begun again under the same ledger, nor while its purge is under way."""
+    history = store.history()
+    if history.purged(subject) or history.is_being_purged(subject):
+        raise EvidenceError(
+            f"{subject}: was purged from study {store.name}; `assay fork` makes a study that can run it"
+        )
+
+
 def _check_attempt_ids(stage: Stage, kind: str, ids: Mapping[str, Any]) -> None:
     if kind not in ("attempt", "lost_attempt"):
         return
@@ -257,7 +269,7 @@ def _acceptance(history: History, path: str, statement: Statement, digest: str) 
     other = history.accepted.get(cell)
     if other == path:
         return []
-    if other is not None:
+    if other is not None and history.unit(other).stands:
         raise ConflictError(f"{path}: cell {cell} already has the accepted attempt {other}; one result a cell")
     twin = history.by_digest.get(digest, path)
     if twin != path:

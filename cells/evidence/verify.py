@@ -136,7 +136,7 @@ def _root(path: Path, asked: Expected, fs: FileSystem) -> VerifyReport:
         return report
     for study in root.studies():
         bound = root_of(read_study(study, fs).rows)
-        if bound is not None and bound != {"id": root.id, "digest": root.digest}:
+        if bound is not None and (bound["id"] != root.id or bound["digest"] not in (None, root.digest)):
             found = f"{study.name} belongs to root {bound['id']} {bound['digest']}, found {root.id} {root.digest}"
             report.problems.append(Problem(ROOT_FILE, "root", found))
         inner = _study(study, asked if asked.public_key else Expected(), fs)

@@ -52,6 +52,8 @@ def study_problems(path: Path, fs: FileSystem = REAL) -> tuple[list[Problem], in
     checked = 0
     moved = {unit: entry.name for entry, unit, _, here in begun(path, chain.rows, fs) if here}
     for unit in history.units.values():
+        if history.is_being_purged(unit.path):
+            continue  # reported once, below
         if unit.stands and unit.path in moved and fs.status(path / unit.path) is None:
             problems.append(Problem(unit.path, "unfinished", f"quarantine/{moved[unit.path]}: `assay run` finishes it"))
         elif unit.stands:
