@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
+
+from cells.recording.loose_json import NoJson, parse
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE = re.compile(rb"\r\n|\n|\r")
@@ -23,8 +24,8 @@ class Event:
         if not self.data.startswith(b"{"):
             return None
         try:
-            value = json.loads(self.data)
-        except (ValueError, RecursionError):
+            value = parse(self.data)
+        except NoJson:
             return None
         return value if isinstance(value, dict) else None
 

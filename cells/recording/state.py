@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cells.recording.views import loose_bytes
+from cells.recording.loose_json import loose_bytes
 
 STATE_VERSION = 1
 _PHASES = {"plan_mode_enter": "plan", "plan_mode_exit": "work"}

@@ -19,7 +19,8 @@ from typing import Any
 
 from cells.evidence.digest import digest_bytes
 from cells.recording.lanes import Lane, LaneBook, Place
-from cells.recording.views import ReplyView, RequestView, ToolCall, ToolResult, loose_bytes
+from cells.recording.loose_json import loose_bytes
+from cells.recording.views import ReplyView, RequestView, ToolCall, ToolResult
 from cells.recording.wire import CloseRow, Note, OpenRow, RequestRow, ResponseRow, Usage
 
 TRACE_VERSION = 1

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cells.recording.lanes import Place
-from cells.recording.views import ReplyView, RequestView, loose_digest
+from cells.recording.loose_json import loose_digest
+from cells.recording.views import ReplyView, RequestView
 from cells.recording.wire import RequestRow, ResponseRow
 
 _MAX_ITEMS = 20_000

@@ -10,20 +10,17 @@ Rules:
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
 
+from cells.recording.loose_json import NoJson, loose_digest, parse
 from cells.recording.wire import ErrorNote, Protocol, Usage
 
 _EXIT_FIELDS = ("exit_status", "exit_code", "returncode")
 _COMPLEX = 600_000
 """Most commas and brackets that a document may have before it is parsed: parsing more would hold up every other
 cell."""
-_DEPTH = 100
-"""Deepest nesting of a document: what is read must also be written again, whatever the caller's stack."""
-_TOO_DEEP = f"expected a JSON object; found one nested deeper than {_DEPTH}"
 
 
 class Unreadable(Exception):
@@ -98,41 +95,12 @@ def parse_document(body: bytes) -> dict[str, Any]:
     if len(body) > 1 << 20 and sum(body.count(mark) for mark in (b",", b"[", b"{")) > _COMPLEX:
         raise Unreadable(f"expected a JSON object; found more than {_COMPLEX} elements")
     try:
-        document = json.loads(body)
-    except ValueError as error:
-        raise Unreadable(f"expected a JSON object; found no JSON ({str(error)[:120]})") from error
-    except RecursionError as error:
-        raise Unreadable(_TOO_DEEP) from error
+        document = parse(body)
+    except NoJson as error:
+        raise Unreadable(f"expected a JSON object; found {error}") from error
     if not isinstance(document, dict):
         raise Unreadable(f"expected a JSON object; found {type(document).__name__}")
-    if _deeper_than(document, _DEPTH):
-        raise Unreadable(_TOO_DEEP)
     return document
-
-
-def _deeper_than(document: dict[str, Any], limit: int) -> bool:
-    level: list[Any] = [document]
-    for _ in range(limit):
-        level = [
-            part
-            for container in level
-            for part in (container.values() if isinstance(container, dict) else container)
-            if isinstance(part, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
-
-
-def loose_bytes(value: Any) -> bytes:
-    """Sorted compact ASCII JSON: for values that a cell made, which may have no RFC 8785 form (huge numbers, lone
-    surrogates)."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-
-
-def loose_digest(value: Any) -> str:
-    """`sha256:<hex>` of `loose_bytes`."""
-    return "sha256:" + hashlib.sha256(loose_bytes(value)).hexdigest()
 
 
 def _without_cache_marks(value: Any) -> Any:
@@ -159,8 +127,8 @@ def _exit_status(text: str) -> int | None:
     if not text.startswith("{") or len(text) > 1 << 20:
         return None
     try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
+        fields = parse(text)
+    except NoJson:
         return None
     for name in _EXIT_FIELDS:
         status = fields.get(name) if isinstance(fields, dict) else None
@@ -190,6 +158,11 @@ def _block_text(block: Any) -> str:
 def count(value: Any) -> int | None:
     """A token count from a provider: a non-negative integer, or null."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def known_usage(usage: Usage) -> Usage | None:
+    """The usage when it tells anything."""
+    return usage if any(part is not None for part in usage.model_dump().values()) else None
 
 
 def text_or_none(value: Any) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 from cells.artifacts import Writer
 from cells.attempt import LiveAttempt
 from cells.evidence.digest import digest_bytes
-from cells.recording.views import loose_bytes
+from cells.recording.loose_json import loose_bytes
 from launchers.detectors.messages import REPLY_CAP, Answer, Ask
 
 LEDGER = "live/adaptive_control_ledger.jsonl"

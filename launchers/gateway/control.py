@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cells.errors import AssayError
+from cells.errors import AssayError, EnvironmentFault, InfraFailure, UsageError
 from launchers.gateway.contract import CELL, ENDPOINTS, STATUS, TOTALS
 from launchers.gateway.sessions import Sessions
 
@@ -59,7 +59,7 @@ class Control:
             question = json.loads(line)
             return {"ok": await self._operations[question["op"]](question)}
         except AssayError as error:
-            return {"error": str(error), "kind": type(error).__name__}
+            return {"error": str(error), "kind": _kind(error)}
         except (KeyError, ValueError, OSError, ValidationError) as error:
             return {"error": f"{type(error).__name__}: {error}", "kind": "InfraFailure"}
 
@@ -84,3 +84,11 @@ class Control:
     async def _end(self, question: dict[str, Any]) -> Any:
         self._stop.set()
         return True
+
+
+def _kind(error: AssayError) -> str:
+    """The class that the host raises again: the caller's bug, the machine's lack, or a fault of ours."""
+    for known in (UsageError, EnvironmentFault):
+        if isinstance(error, known):
+            return known.__name__
+    return InfraFailure.__name__

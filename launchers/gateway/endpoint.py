@@ -47,7 +47,7 @@ class Endpoint:
     @asynccontextmanager
     async def admitted(self) -> AsyncIterator[None]:
         """A place for one try. `ProviderFault` (`endpoint_down`) while the breaker is open."""
-        self._refuse_when_down()
+        probing = self._refuse_when_down()
         self.queued += 1
         try:
             if self._places is not None:
@@ -56,7 +56,8 @@ class Endpoint:
             self.queued -= 1
         try:
             await self._paced()
-            self._refuse_when_down()
+            if not probing:
+                self._refuse_when_down()
             self.in_flight += 1
             try:
                 yield
@@ -85,12 +86,14 @@ class Endpoint:
         down_s = 0.0 if since is None else self.now() - since
         return EndpointStatus(self.name, since is not None, down_s, self.in_flight, self.queued, self._detail)
 
-    def _refuse_when_down(self) -> None:
+    def _refuse_when_down(self) -> bool:
+        """Whether this request is the one that is let through to see whether the endpoint is back."""
         if self._down_since is None:
-            return
+            return False
         if self.now() < self._probe_at:
             raise ProviderFault("endpoint_down", f"{self.name}: {self._detail}", failure="endpoint_down")
         self._probe_at = self.now() + _COOL_S
+        return True
 
     async def _paced(self) -> None:
         if self.requests_per_minute is None:

@@ -94,7 +94,7 @@ class GuardedConnection(web.RequestHandler):
         """What is no HTTP: a protocol error and a row instead of a page."""
         self.head_is_read()
         refusal = Refusal(400, "malformed_http", f"not a request that can be read ({type(exc).__name__})")
-        if request.transport is not None:
+        if request.transport is not None and status < 500:
             self._guard.record_unreadable(refusal, peer_of(request.transport))
         response = web.Response(status=400, body=refusal.body(None), content_type="application/json")
         response.force_close()

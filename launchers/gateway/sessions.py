@@ -28,6 +28,7 @@ from launchers.gateway.serving import Serving
 from launchers.gateway.session import Session, price_of
 from launchers.gateway.tries import Tries
 
+DEFAULT_LIMITS = ListenLimits()
 OpenWatcher = Callable[[SessionFacts], Awaitable[TurnWatcher | None]]
 _DEFAULT_RETRIES = 5
 
@@ -48,7 +49,7 @@ class Sessions:
     keys: Mapping[str, str]
     client: aiohttp.ClientSession
     executor: Executor
-    limits: ListenLimits = ListenLimits()
+    limits: ListenLimits = DEFAULT_LIMITS
     watch: OpenWatcher = open_watcher
     endpoints: Endpoints = field(default_factory=Endpoints)
     _open: dict[str, _Open] = field(default_factory=dict)
@@ -59,10 +60,17 @@ class Sessions:
         secret."""
         if cell.key in self._open:
             raise UsageError(f"cell {cell.key!r} is open already")
-        session = await self._session(cell)
+        session = self._session(cell)
         serving = Serving(session)
         self._number += 1
-        listener = await listen(serving, self.run_dir / f"c{self._number}", cell.peer_uid, self.limits)
+        try:
+            ask = partial(ask_model, session)
+            facts = SessionFacts(cell.key, cell.attempt_root, session.record.started_mono, cell.detectors, ask)
+            session.watcher = await self.watch(facts)
+            listener = await listen(serving, self.run_dir / f"c{self._number}", cell.peer_uid, self.limits)
+        except BaseException:
+            session.record.close_files()
+            raise
         session.record.begin(1, provenance(cell))
         self._open[cell.key] = _Open(session, serving, listener)
         return listener.directory
@@ -101,7 +109,7 @@ class Sessions:
         for key in list(self._open):
             await self.close(key, None)
 
-    async def _session(self, cell: GatewayCell) -> Session:
+    def _session(self, cell: GatewayCell) -> Session:
         setting = ProviderSetting(
             cell.model, cell.script, cell.input_limit, self.keys, self.client, self.limits.max_body
         )
@@ -114,10 +122,7 @@ class Sessions:
         )
         started = time.monotonic() if cell.started_mono is None else cell.started_mono
         record = SessionRecord.create(cell.attempt_root, started, self.executor)
-        session = Session(cell, record, provider, tries, price_of(cell.model))
-        ask = partial(ask_model, session)
-        session.watcher = await self.watch(SessionFacts(cell.key, cell.attempt_root, started, cell.detectors, ask))
-        return session
+        return Session(cell, record, provider, tries, price_of(cell.model))
 
     def _get(self, key: str) -> _Open:
         if key not in self._open:

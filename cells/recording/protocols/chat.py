@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cells.recording import sse
+from cells.recording.loose_json import loose_digest
 from cells.recording.views import (
     ReplyView,
     RequestView,
@@ -18,7 +19,7 @@ from cells.recording.views import (
     ToolResult,
     Unreadable,
     count,
-    loose_digest,
+    known_usage,
     result_of,
     sequence,
     settings_of,
@@ -97,11 +98,13 @@ def read_usage(value: Any) -> Usage | None:
     """`usage` of a chat completion; null when the provider gave none."""
     if not isinstance(value, dict):
         return None
-    return Usage(
-        input=count(value.get("prompt_tokens")),
-        cached=count(table(value.get("prompt_tokens_details")).get("cached_tokens")),
-        output=count(value.get("completion_tokens")),
-        reasoning=count(table(value.get("completion_tokens_details")).get("reasoning_tokens")),
+    return known_usage(
+        Usage(
+            input=count(value.get("prompt_tokens")),
+            cached=count(table(value.get("prompt_tokens_details")).get("cached_tokens")),
+            output=count(value.get("completion_tokens")),
+            reasoning=count(table(value.get("completion_tokens_details")).get("reasoning_tokens")),
+        )
     )
 
 

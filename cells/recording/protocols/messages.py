@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cells.recording import sse
+from cells.recording.loose_json import compact, loose_digest
 from cells.recording.protocols.chat import read_error
 from cells.recording.views import (
     ReplyView,
@@ -23,7 +24,7 @@ from cells.recording.views import (
     ToolResult,
     Unreadable,
     count,
-    loose_digest,
+    known_usage,
     result_of,
     sequence,
     settings_of,
@@ -96,7 +97,7 @@ def read_usage(value: Any) -> Usage | None:
     plain, cached = count(value.get("input_tokens")), count(value.get("cache_read_input_tokens"))
     written = count(value.get("cache_creation_input_tokens"))
     whole = None if plain is None else plain + (cached or 0) + (written or 0)
-    return Usage(input=whole, cached=cached, cache_write=written, output=count(value.get("output_tokens")))
+    return known_usage(Usage(input=whole, cached=cached, cache_write=written, output=count(value.get("output_tokens"))))
 
 
 @dataclass
@@ -146,7 +147,9 @@ def read_stream(body: bytes) -> ReplyView:
     found, _ = sse.documents(body)
     for document in found:
         joined.add(document)
-    calls = tuple(ToolCall(call["id"], call["name"], "".join(call["parts"]) or "{}") for call in joined.calls.values())
+    calls = tuple(
+        ToolCall(call["id"], call["name"], compact("".join(call["parts"]) or "{}")) for call in joined.calls.values()
+    )
     return ReplyView(
         text="".join(joined.text),
         reasoning_chars=joined.thinking,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from cells.recording import sse
+from cells.recording.loose_json import loose_digest
 from cells.recording.protocols.chat import read_error
 from cells.recording.views import (
     ReplyView,
@@ -19,7 +20,7 @@ from cells.recording.views import (
     ToolResult,
     Unreadable,
     count,
-    loose_digest,
+    known_usage,
     result_of,
     sequence,
     settings_of,
@@ -118,11 +119,13 @@ def read_usage(value: Any) -> Usage | None:
     """`usage` of a response; null when the provider gave none."""
     if not isinstance(value, dict):
         return None
-    return Usage(
-        input=count(value.get("input_tokens")),
-        cached=count(table(value.get("input_tokens_details")).get("cached_tokens")),
-        output=count(value.get("output_tokens")),
-        reasoning=count(table(value.get("output_tokens_details")).get("reasoning_tokens")),
+    return known_usage(
+        Usage(
+            input=count(value.get("input_tokens")),
+            cached=count(table(value.get("input_tokens_details")).get("cached_tokens")),
+            output=count(value.get("output_tokens")),
+            reasoning=count(table(value.get("output_tokens_details")).get("reasoning_tokens")),
+        )
     )
 
 

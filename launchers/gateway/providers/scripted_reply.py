@@ -186,7 +186,7 @@ def _message(said: Said) -> dict[str, Any]:
         "content": list(_message_blocks(said)),
         "stop_reason": _MESSAGES_STOP[said.finish],
         "stop_sequence": None,
-        "usage": _message_usage(said.usage),
+        **({} if said.usage is None else {"usage": _message_usage(said.usage)}),
     }
 
 

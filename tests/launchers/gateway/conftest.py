@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import shutil
@@ -188,16 +189,11 @@ class Upstream:
         self._listening.close()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as reader:
-            while head := _head(reader):
+        with contextlib.suppress(OSError), connection, connection.makefile("rb") as reader:
+            while connection.fileno() >= 0 and (head := _head(reader)):
                 body = reader.read(_length(head))
                 self.seen.append((head, body))
-                try:
-                    self.answer(Out(head, body, connection))
-                except OSError:
-                    return
-                if connection.fileno() < 0:
-                    return
+                self.answer(Out(head, body, connection))
 
 
 def _length(head: bytes) -> int:
@@ -252,6 +248,22 @@ def gateway_process() -> Iterator[GatewayProcess]:
     ) as gateway:
         yield gateway
     shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def small_process() -> Iterator[GatewayProcess]:
+    """A gateway with small caps and short deadlines."""
+    directory = Path(tempfile.mkdtemp(prefix="agw", dir="/tmp"))
+    options = ["--max-body", "1000000", "--head-seconds", "0.3", "--body-seconds", "0.3", "--write-seconds", "0.5"]
+    environment = {"PLANTED_KEY": KEY, "PATH": "/usr/bin:/bin"}
+    with GatewayProcess.start(directory / "run", ["PLANTED_KEY"], environment, options) as gateway:
+        yield gateway
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def small_bench(small_process: GatewayProcess, tmp_path: Path) -> Bench:
+    return Bench(small_process, tmp_path / "small")
 
 
 @pytest.fixture
