@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from cells.artifacts.live_readers import check_detectors
 from cells.design.cell import ArmContent, CellLimits, CellSpec
 from cells.design.limits import WiderLimit, study_limits, tightened
 from cells.design.matrix import ordered
@@ -107,11 +108,23 @@ def _arms(study: LoadedStudy) -> Iterator[tuple[str, ArmSection]]:
             raise study.error((*key, "model"), f"the harness {arm.harness!r} needs a model; none is given")
         if arm.model is not None:
             _check_route(study, name, arm.model, kind.speaks)
+        _check_detectors(study, name, arm)
         yield name, arm.model_copy(update={"settings": settings})
     controls = study.file.controls
     for name in CONTROL_HARNESSES:
         if getattr(controls, name):
             yield name, ArmSection(harness=name)
+
+
+def _check_detectors(study: LoadedStudy, arm: str, section: ArmSection) -> None:
+    for name, detector in section.detectors.items():
+        key = ("arms", arm, "detectors", name)
+        if section.model is None:
+            raise study.error(key, "a detector watches what a model says; this arm has no model")
+        try:
+            check_detectors({name: detector})
+        except UsageError as error:
+            raise study.error(key, str(error)) from error
 
 
 def _check_route(study: LoadedStudy, arm: str, model: str, protocols: frozenset[Any]) -> None:

@@ -70,8 +70,8 @@ class LiveTools:
     """Told `prepare`, `launch`, `run`, `seal`, each as it begins."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Values that may stand in no file, by name: scrubbed from whatever a cell wrote."""
-    boundary: str = "container"
-    """What holds live readers (`cells.attempt.BOUNDARIES`); of a cell with detectors, what holds those."""
+    boundary: str | None = None
+    """What holds live readers (`cells.artifacts.seals.BOUNDARIES`); None: what holds them on this machine."""
     versions: Mapping[str, Any] = field(default_factory=dict)
     """Versions of the mechanisms behind `boundary`, for start/SEAL.json."""
 

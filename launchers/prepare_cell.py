@@ -21,6 +21,7 @@ from cells.attempt import LiveAttempt
 from cells.errors import InfraFailure
 from cells.sandbox import AGENT_UID, Channel, Container, ContainerSpec
 from launchers import mounts
+from launchers.detectors.watcher import boundary_of
 from launchers.environment import orders_of
 from launchers.first_process import Orders
 from launchers.gateway.contract import GatewayCell, SessionTotals
@@ -92,7 +93,10 @@ def prepare(request: LiveRequest, tools: LiveTools, cleanup: ExitStack) -> Prepa
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     owner = this_process().label()
     write_start(attempt, StartFacts(request, harness, orders, spec, agent.container.id, engine, owner, at))
-    attempt.seal_start(tools.boundary, dict(tools.versions))
+    boundary, versions = (
+        boundary_of(request.spec.arm.detectors) if tools.boundary is None else (tools.boundary, dict(tools.versions))
+    )
+    attempt.seal_start(boundary, versions)
     log = HarnessLog(attempt, tools.secrets)
     cleanup.callback(log.close)
     sampler = NoiseSampler(attempt, started, agent.container.counters)

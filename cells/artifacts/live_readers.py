@@ -39,16 +39,16 @@ def detector_reader(detector: Detector, settings: Mapping[str, Any] | None = Non
 
 
 def arm_detectors(content: Mapping[str, Any]) -> dict[str, ArmDetector]:
-    """The detectors of `ArmContent.detectors`, each checked; `UsageError` names what is wrong."""
+    """The detectors of `ArmContent.detectors` by name, each checked; `UsageError` names what is wrong."""
     if not isinstance(content, Mapping):
         raise UsageError(f"detectors: expected a table of detectors, found {type(content).__name__}")
-    return {name: _checked(name, _section(name, one)) for name, one in content.items()}
+    return {name: _checked(name, _section(name, one)) for name, one in sorted(content.items())}
 
 
 def check_detectors(content: Mapping[str, Any]) -> dict[str, Any]:
     """The canonical form of an arm's detector sections (as `DetectorSection` or its JSON); `UsageError` otherwise."""
     arm = arm_detectors(content)
-    return {name: {key: getattr(one, key) for key in _KEYS} for name, one in sorted(arm.items())}
+    return {name: {key: getattr(one, key) for key in _KEYS} for name, one in arm.items()}
 
 
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 Rules (25-formats, "Detectors"; saved-files, "Controller"):
 1. A decision about turn N is made when request N+1 arrives, before it is forwarded, from the rows through turn N.
 2. Warm-up, cadence and budget are the arm's; only an action that is applied uses budget.
-3. One action a turn: a stop before a note, else the first detector in the arm's order; the others are recorded as
-   `superseded`.
+3. One action a turn: a stop before a note, else the first detector by name; the others are recorded as `superseded`.
 4. A child that is gone is recorded once with its reason; from then on its detectors decide nothing, and the harness
    goes on.
 5. Rows are projected here, before any byte crosses to the child.
