@@ -20,6 +20,7 @@ from cells.evidence.files import read_regular
 from cells.outcome import Ended
 from cells.recording.state import state_bytes
 from launchers.conclude import Ending
+from launchers.harness_claims import claim_findings
 from launchers.prepare_cell import Prepared
 
 FACTS_VERSION = 1
@@ -45,7 +46,8 @@ def seal_live(cell: Prepared, conclusion: Conclusion, findings: list[dict[str, A
     rows = [json.loads(line) for line in trace.splitlines()]
     cell.attempt.write("live/.solver/state.json", state_bytes(rows), Writer.SEALER)
     cell.attempt.write("live/fingerprint.txt", digest_bytes(trace).encode() + b"\n", Writer.SEALER)
-    return cell.attempt.seal(findings, facts_of(cell, conclusion))
+    found = [*findings, *claim_findings(cell.attempt.root, rows)]
+    return cell.attempt.seal(found, facts_of(cell, conclusion))
 
 
 def facts_of(cell: Prepared, conclusion: Conclusion) -> dict[str, Any]:
