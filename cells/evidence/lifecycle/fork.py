@@ -16,7 +16,7 @@ from typing import Any
 
 from cells.design.plan import parse_plan
 from cells.errors import EvidenceError
-from cells.evidence.design_binding import FROZEN, PLAN, POLICY, STUDY, frozen_digests
+from cells.evidence.design_binding import FROZEN, PLAN, POLICY, STUDY, frozen_digests, is_purged
 from cells.evidence.digest import canonical_json, digest_bytes
 from cells.evidence.fs import CHUNK, Entry, FileSystem, Kind, Tree, make_directories, read_plain, walk, write_handle
 from cells.evidence.roots import StudiesRoot
@@ -26,6 +26,8 @@ from cells.evidence.study_store import StudyStore
 def fork(source: StudyStore, name: str, root: StudiesRoot | None = None) -> StudyStore:
     """A new study with the newest plan of `source`. EvidenceError when the source is not what its ledger binds."""
     checked = StudyStore.open(source.root, source.name, frozen=True, fs=source.fs)
+    if is_purged(checked.ledger.rows()):
+        raise EvidenceError(f"{checked.path}: purged; its frozen tasks are gone, there is nothing to fork")
     plan_name, plan = checked.plan()
     before = frozen_digests(checked.path, checked.fs)
     documents = {
