@@ -32,6 +32,7 @@ PACK = "wire/bodies.pack"
 INLINE = 1024
 MIN_CHUNK, MAX_CHUNK = 256, 32 * 1024
 _NODE_TAG = b"assay-node\0"
+_LEVEL = 3
 _MAX_CHILDREN = 64
 _MAX_KNOWN = 200_000
 _MAX_BODY = 1 << 30
@@ -55,6 +56,32 @@ def _slices(body: bytes, start: int, end: int) -> Iterator[bytes]:
         yield body[position : min(position + MAX_CHUNK, end)]
 
 
+@dataclass(frozen=True)
+class PreparedBody:
+    """A body with everything computed that costs time: safe to make in another thread."""
+
+    body: bytes
+    digest: str
+    chunks: tuple[tuple[bytes, bytes], ...]
+    """Digest and packed bytes of each chunk; none for a body that stands in its row."""
+
+
+def prepare(body: bytes) -> PreparedBody:
+    """Hash and compress a body, whether it is known already or not."""
+    if len(body) <= INLINE:
+        return PreparedBody(body, digest_bytes(body), ())
+    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    chunks = tuple((hashlib.sha256(chunk).digest(), _record(b"chunk", chunk, compressor)) for chunk in cut(body))
+    return PreparedBody(body, digest_bytes(body), chunks)
+
+
+def _record(kind: bytes, content: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+    packed = compressor.compress(content) if kind == b"chunk" else content
+    encoding, stored = (b"zstd", packed) if len(packed) < len(content) else (b"raw", content)
+    digest = hashlib.sha256(content).digest() if kind == b"chunk" else _node_digest(content)
+    return b"%s %s %s %d %d\n%s\n" % (kind, digest.hex().encode(), encoding, len(content), len(stored), stored)
+
+
 @dataclass
 class PackWriter:
     """Stores bodies through `append`, which adds bytes to the pack; making them durable is the caller's part."""
@@ -63,27 +90,40 @@ class PackWriter:
     size: int = 0
     """Bytes appended so far."""
     _known: dict[bytes, None] = field(default_factory=dict)
-    _zstd: zstandard.ZstdCompressor = field(default_factory=lambda: zstandard.ZstdCompressor(level=3))
+    _zstd: zstandard.ZstdCompressor = field(default_factory=lambda: zstandard.ZstdCompressor(level=_LEVEL))
 
     def put(self, body: bytes) -> BodyRef:
         """The reference of a body, stored when it is not there yet."""
         digest = digest_bytes(body)
         if len(body) <= INLINE:
             return _inline(body, digest)
-        level = [self._store(b"chunk", chunk, hashlib.sha256(chunk).digest()) for chunk in cut(body)]
+        chunks = [self._store(b"chunk", chunk, hashlib.sha256(chunk).digest()) for chunk in cut(body)]
+        return BodyRef(digest=digest, size=len(body), ref=self._root(chunks))
+
+    def put_prepared(self, prepared: PreparedBody) -> BodyRef:
+        """The same for a body that was prepared."""
+        if not prepared.chunks:
+            return _inline(prepared.body, prepared.digest)
+        for digest, record in prepared.chunks:
+            if digest not in self._known:
+                self._append(digest, record)
+        root = self._root([digest for digest, _ in prepared.chunks])
+        return BodyRef(digest=prepared.digest, size=len(prepared.body), ref=root)
+
+    def _root(self, level: list[bytes]) -> str:
         while len(level) > 1:
             level = [self._store(b"node", node, _node_digest(node)) for node in _nodes(level)]
-        return BodyRef(digest=digest, size=len(body), ref=PREFIX + level[0].hex())
+        return PREFIX + level[0].hex()
 
     def _store(self, kind: bytes, content: bytes, digest: bytes) -> bytes:
         if digest not in self._known:
-            packed = self._zstd.compress(content) if kind == b"chunk" else content
-            encoding, stored = (b"zstd", packed) if len(packed) < len(content) else (b"raw", content)
-            header = b"%s %s %s %d %d\n" % (kind, digest.hex().encode(), encoding, len(content), len(stored))
-            self.append(header + stored + b"\n")
-            self.size += len(header) + len(stored) + 1
-            self._remember(digest)
+            self._append(digest, _record(kind, content, self._zstd))
         return digest
+
+    def _append(self, digest: bytes, record: bytes) -> None:
+        self.append(record)
+        self.size += len(record)
+        self._remember(digest)
 
     def _remember(self, digest: bytes) -> None:
         self._known[digest] = None

@@ -55,7 +55,7 @@ def _event(block: bytes) -> Event | None:
 
 
 def documents(stream: bytes) -> tuple[list[dict[str, Any]], bool]:
-    """The JSON objects of a stream, and whether it ended between two events."""
-    events, rest = split_events(stream)
+    """The JSON objects of a stream, and whether it said `[DONE]`."""
+    events, _ = split_events(stream)
     found = [document for event in events if (document := event.document()) is not None]
-    return found, not rest.strip()
+    return found, any(event.data == b"[DONE]" for event in events)

@@ -52,6 +52,7 @@ async def serve(run_dir: Path, keys: Mapping[str, str], limits: ListenLimits) ->
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     watcher = await _watch_parent(stop)
+    _clear(run_dir)
     connector = aiohttp.TCPConnector(limit=0)
     jar = aiohttp.DummyCookieJar()
     with ThreadPoolExecutor(_SYNC_THREADS, "sync") as executor:
@@ -69,6 +70,13 @@ async def serve(run_dir: Path, keys: Mapping[str, str], limits: ListenLimits) ->
             control.close()
             await sessions.close_all()
     watcher.close()
+
+
+def _clear(run_dir: Path) -> None:
+    """Remove the sockets that a killed process left in this directory of ours."""
+    for left in run_dir.glob("c*/model.sock"):
+        left.unlink()
+        left.parent.rmdir()
 
 
 async def _watch_parent(stop: asyncio.Event) -> asyncio.BaseTransport:

@@ -188,6 +188,8 @@ def _ended(answer: Answer, reply: ReplyView) -> bool:
     """Whether a reply reached its own end; notes why it did not."""
     if reply.error is not None:
         answer.error = reply.error
+    elif reply.finish == "failed":
+        answer.error = ErrorNote(kind="provider_error", detail="the reply says that it failed")
     elif reply.finish is None:
         answer.error = ErrorNote(kind="incomplete_reply", detail="the reply ended before its finish reason")
     return answer.error is None

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cells.outcome import Ended
+from cells.recording.blobs import PreparedBody
 from cells.recording.derive import Asked
 from cells.recording.lanes import Place
 from cells.recording.protocols import Unreadable, read_request
@@ -57,6 +58,7 @@ class Arrived:
 async def arrive(session: Session, incoming: Incoming) -> Arrived:
     """Place, decide and record a request."""
     found = route(incoming.method, incoming.path)
+    body = await session.record.prepared(incoming.body or b"")
     async with session.record.arrival():
         stamp = session.record.stamp()
         exchange = session.record.next_exchange()
@@ -69,7 +71,7 @@ async def arrive(session: Session, incoming: Incoming) -> Arrived:
             session.fresh_rows += parts.rows
         note_turn = await _decided(session, asked)
         refusal = refusal or _refused(session, asked, found)
-        return _recorded(session, incoming, found, asked, refusal, note_turn)
+        return _recorded(session, found, asked, refusal, _Body(incoming.body or b"", body, note_turn))
 
 
 def _read(session: Session, incoming: Incoming, found: Route) -> tuple[RequestView | None, Refusal | None]:
@@ -170,12 +172,19 @@ def _context(session: Session, asked: Asked, main: bool) -> Refusal | None:
     return too_long(known, limit, asked.view.protocol)
 
 
-def _recorded(
-    session: Session, incoming: Incoming, found: Route, asked: Asked, refusal: Refusal | None, note_turn: int | None
-) -> Arrived:
-    record, body = session.record, incoming.body
-    sent, notes = _with_notes(session, asked, body or b"", note_turn) if refusal is None else (body or b"", ())
-    stored = record.store(body) if body and _full(session) is None else None
+@dataclass(frozen=True)
+class _Body:
+    """A request's bytes, what is stored of them, and the turn whose note is new in them."""
+
+    plain: bytes
+    stored: bytes | PreparedBody
+    note_turn: int | None
+
+
+def _recorded(session: Session, found: Route, asked: Asked, refusal: Refusal | None, body: _Body) -> Arrived:
+    record = session.record
+    sent, notes = _with_notes(session, asked, body) if refusal is None else (body.plain, ())
+    stored = record.store(body.stored) if body.plain and _full(session) is None else None
     changed = record.store(sent) if notes else None
 
     def row(seq: int) -> RequestRow:
@@ -189,10 +198,10 @@ def _recorded(
     return Arrived(final, found, sent, refusal, record.flush())
 
 
-def _with_notes(session: Session, asked: Asked, body: bytes, turn: int | None) -> tuple[bytes, tuple[Note, ...]]:
+def _with_notes(session: Session, asked: Asked, body: _Body) -> tuple[bytes, tuple[Note, ...]]:
     place, view = asked.place, asked.view
     if not session.notes.placed or place is None or view is None:
-        return body, ()
+        return body.plain, ()
     if place.lane is not session.record.derivation.book.main:
-        return body, ()
-    return session.notes.apply(body, view, turn)
+        return body.plain, ()
+    return session.notes.apply(body.plain, view, body.note_turn)

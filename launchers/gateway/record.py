@@ -23,12 +23,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cells.recording.blobs import PACK, PackWriter
+from cells.recording.blobs import PACK, PackWriter, PreparedBody, prepare
 from cells.recording.derive import Derivation, Derived
 from cells.recording.prefix import GrowingPrefix
 from cells.recording.wire import BodyRef, CloseRow, OpenRow, WireRow, encode_row
 from launchers.gateway.commit import GroupCommit, GrowingFile
 
+_LARGE = 1 << 20
 RowT = TypeVar("RowT", bound=WireRow)
 NAMES = ("wire.jsonl", "trace.jsonl", "transcript.log", "usage.jsonl")
 
@@ -110,9 +111,15 @@ class SessionRecord:
         while self._waiting:
             self._waiting.pop(0)()
 
-    def store(self, body: bytes) -> BodyRef:
+    def store(self, body: bytes | PreparedBody) -> BodyRef:
         """Keep a body; it becomes durable with the row that names it."""
-        return self.pack.put(body)
+        return self.pack.put_prepared(body) if isinstance(body, PreparedBody) else self.pack.put(body)
+
+    async def prepared(self, body: bytes) -> bytes | PreparedBody:
+        """A large body, hashed and compressed in a thread, so that other cells are not held up by it."""
+        if len(body) < _LARGE:
+            return body
+        return await asyncio.get_running_loop().run_in_executor(self.commit.executor, prepare, body)
 
     def write(self, make: Callable[[int], RowT]) -> RowT:
         """Write a row, made with its number."""

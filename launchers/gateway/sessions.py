@@ -94,14 +94,14 @@ class Sessions:
         del self._open[key]
         session = opened.session
         await opened.listener.close()
+        if session.watcher is not None:
+            await session.watcher.close()
         await opened.serving.settled()
         try:
             await session.record.commit.durable(session.record.close(finish_reason))
             await asyncio.get_running_loop().run_in_executor(self.executor, session.record.close_files)
         except (OSError, RecordLost) as error:
             session.fail("record_lost", str(error))
-        if session.watcher is not None:
-            await session.watcher.close()
         return session.totals()
 
     async def close_all(self) -> None:

@@ -30,6 +30,8 @@ from cells.recording.views import (
 from cells.recording.wire import ErrorNote, Usage
 
 _SYSTEM = ("system", "developer")
+DONE = "done"
+"""The finish of a reply that is whole and names no reason: not every server gives one."""
 
 
 def read_request(document: dict[str, Any]) -> RequestView:
@@ -80,7 +82,7 @@ def read_reply(document: dict[str, Any]) -> ReplyView:
         text=text_of(message.get("content")),
         reasoning_chars=len(text_of(message.get("reasoning_content") or message.get("reasoning"))),
         calls=tuple(_call(call) for call in sequence(message.get("tool_calls"))),
-        finish=text_or_none(choice.get("finish_reason")),
+        finish=text_or_none(choice.get("finish_reason")) or (DONE if "message" in choice else None),
         usage=read_usage(document.get("usage")),
         model=text_or_none(document.get("model")),
         error=read_error(document),
@@ -155,9 +157,11 @@ class _Joined:
 def read_stream(body: bytes) -> ReplyView:
     """The view of a streamed chat completion; `finish` is null unless the stream reached it."""
     joined = _Joined()
-    found, _ = sse.documents(body)
+    found, done = sse.documents(body)
     for document in found:
         joined.add(document)
+    if done and joined.finish is None and joined.error is None:
+        joined.finish = DONE
     calls = tuple(ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in joined.calls.values())
     return ReplyView(
         "".join(joined.text), joined.reasoning, calls, joined.finish, joined.usage, joined.model, joined.error

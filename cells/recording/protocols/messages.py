@@ -16,7 +16,7 @@ from typing import Any
 
 from cells.recording import sse
 from cells.recording.loose_json import compact, loose_digest
-from cells.recording.protocols.chat import read_error
+from cells.recording.protocols.chat import DONE, read_error
 from cells.recording.views import (
     ReplyView,
     RequestView,
@@ -78,7 +78,7 @@ def read_reply(document: dict[str, Any]) -> ReplyView:
         text="".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text"),
         reasoning_chars=sum(len(text_of(block.get("thinking"))) for block in blocks if block.get("type") == "thinking"),
         calls=tuple(_call(block) for block in blocks if block.get("type") == "tool_use"),
-        finish=text_or_none(document.get("stop_reason")),
+        finish=text_or_none(document.get("stop_reason")) or (DONE if document.get("type") == "message" else None),
         usage=read_usage(document.get("usage")),
         model=text_or_none(document.get("model")),
         error=read_error(document) if document.get("type") == "error" else None,
@@ -154,7 +154,7 @@ def read_stream(body: bytes) -> ReplyView:
         text="".join(joined.text),
         reasoning_chars=joined.thinking,
         calls=calls,
-        finish=joined.finish if joined.stopped else None,
+        finish=(joined.finish or DONE) if joined.stopped else None,
         usage=read_usage(joined.usage) if joined.usage else None,
         model=joined.model,
         error=joined.error,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cells.errors import EvidenceError
-from cells.recording.blobs import INLINE, MAX_CHUNK, PackWriter, cut, read_pack
+from cells.recording.blobs import INLINE, MAX_CHUNK, PackWriter, cut, prepare, read_pack
 
 
 def packed(*bodies: bytes) -> tuple[bytes, list[Any]]:
@@ -47,6 +47,14 @@ def test_chunks_join_to_the_body_and_none_is_too_long(body: bytes) -> None:
     chunks = list(cut(body))
     assert b"".join(chunks) == body
     assert all(0 < len(chunk) <= MAX_CHUNK for chunk in chunks)
+
+
+@given(st.lists(pieces.map(b"".join), max_size=6))
+def test_a_prepared_body_is_stored_as_any(bodies: list[bytes]) -> None:
+    pack = bytearray()
+    writer = PackWriter(pack.extend)
+    references = [writer.put_prepared(prepare(body)) for body in bodies]
+    assert (bytes(pack), references) == packed(*bodies)
 
 
 def test_a_body_of_many_levels_comes_back() -> None:
