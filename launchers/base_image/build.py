@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +80,7 @@ def _build(engine: EngineApi, recipe: Recipe, scratch: Path, say: Callable[[str]
 
 def _run_mmdebstrap(recipe: Recipe, layer: Path, scratch: Path) -> None:
     log = scratch / "mmdebstrap.log"
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(recipe.source_date_epoch), "LC_ALL": "C.UTF-8"}
+    environment = builder_variables(os.environ, recipe)
     with log.open("wb") as output:
         try:
             done = subprocess.run(
@@ -96,6 +96,20 @@ def _run_mmdebstrap(recipe: Recipe, layer: Path, scratch: Path) -> None:
             raise EnvironmentFault(f"mmdebstrap did not end within {BUILD_TIMEOUT_S} s\n{_tail(log)}") from error
     if done.returncode != 0:
         raise EnvironmentFault(f"mmdebstrap ended with {done.returncode}; its last words:\n{_tail(log)}")
+
+
+def builder_variables(environment: Mapping[str, str], recipe: Recipe) -> dict[str, str]:
+    """The variables of a build: how to reach packages stays, what would change a byte of the image goes.
+
+    Python's own variables decide how its compiled files are written.
+    """
+    kept = {name: value for name, value in environment.items() if not name.startswith(("PYTHON", "LC_", "LANG", "DEB"))}
+    fixed = {
+        "SOURCE_DATE_EPOCH": str(recipe.source_date_epoch),
+        "LC_ALL": "C.UTF-8",
+        "DEBIAN_FRONTEND": "noninteractive",
+    }
+    return kept | fixed
 
 
 def debian_sources(recipe: Recipe) -> str:

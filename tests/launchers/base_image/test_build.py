@@ -14,7 +14,7 @@ import docker
 import pytest
 
 from launchers.base_image import EngineApi, Recipe, ensure_base_image, load_recipe
-from launchers.base_image.build import installed_packages, write_image_archive
+from launchers.base_image.build import builder_variables, installed_packages, write_image_archive
 
 STATUS = """\
 Package: patch
@@ -46,6 +46,14 @@ def engine() -> EngineApi:
 def test_the_installed_packages_are_read_with_their_versions_and_sorted(tmp_path: Path) -> None:
     root = layer(tmp_path, {"./var/lib/dpkg/status": STATUS.encode("utf-8")})
     assert installed_packages(root) == "git 1:2.39.5-0+deb12u2\npatch 2.7.6-7\n"
+
+
+def test_the_shell_of_the_builder_does_not_decide_a_byte_of_the_image() -> None:
+    """PYTHONDONTWRITEBYTECODE did: five compiled files of the image differed, and with them its id."""
+    poor = builder_variables({"PATH": "/usr/bin", "http_proxy": "proxy"}, load_recipe())
+    rich = {"PATH": "/usr/bin", "http_proxy": "proxy", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "de_DE", "DEB_X": "1"}
+    assert builder_variables(rich, load_recipe()) == poor
+    assert poor["http_proxy"] == "proxy"
 
 
 def test_the_same_layer_gives_the_same_archive_byte_for_byte(tmp_path: Path) -> None:
