@@ -31,6 +31,16 @@ from launchers.image_build import REASON, ImageBuildFailed
 BASE_PYTHON = "3.11"
 """Of Debian 12, whose packages the base image is made of; its C library is 2.36."""
 _GLIBC_MINOR = 36
+# pip takes the tags of wheels from its options, but conditions like `python_version < "3.13"` from the Python that it
+# runs on: here they are answered for the image's.
+_AS_PYTHON = """\
+import sys
+import pip._vendor.packaging.markers as markers
+real = markers.default_environment
+markers.default_environment = lambda: {{**real(), "python_version": "{version}", "python_full_version": "{full}"}}
+from pip._internal.cli.main import main
+sys.exit(main())
+"""
 _FETCH_TIMEOUT_S = 900
 _STATUS = "/var/lib/dpkg/status"
 _STATUS_CAP = 64 << 20
@@ -44,13 +54,16 @@ class Fetched:
     digests: dict[str, str]
 
 
-def fetch_wheels(requirements: Sequence[str], architecture: str, folder: Path) -> Fetched:
+def fetch_wheels(requirements: Sequence[str], architecture: str, folder: Path, python: str = BASE_PYTHON) -> Fetched:
     """Wheels of the requirements and of all that they need, and pip's own. ImageBuildFailed with pip's words."""
     folder.mkdir()
-    options = ["--only-binary=:all:", "--implementation=cp", f"--python-version={BASE_PYTHON}", "--no-input"]
-    options += [f"--abi={abi}" for abi in (f"cp{BASE_PYTHON.replace('.', '')}", "abi3", "none")]
+    options = ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}", "--no-input"]
+    options += [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
     options += [f"--platform={platform}" for platform in wheel_platforms(architecture)]
-    command = [*pip_command(), "download", "--dest", str(folder), *options, "pip", *requirements]
+    pip = pip_command()
+    if pip[1:] == ["-m", "pip"]:
+        pip = [pip[0], "-c", _AS_PYTHON.format(version=python, full=f"{python}.0")]
+    command = [*pip, "download", "--dest", str(folder), *options, "pip", *requirements]
     _fetch(command, "pip could not fetch the recipe's wheels; see that this machine reaches its package index")
     return Fetched(folder, _digests(folder, "*.whl"))
 

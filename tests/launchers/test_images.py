@@ -6,6 +6,7 @@ import contextlib
 import io
 import tarfile
 import uuid
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from cells.tasks import FrozenTask, freeze, load_task
 from cells.tasks.base_state import entries_of_directory, git_tree_id
 from launchers.engine import Engine
 from launchers.image_build import ImageBuildFailed, InputArchive
-from launchers.image_build_packages import installed_packages, wheel_platforms
+from launchers.image_build_packages import fetch_wheels, installed_packages, wheel_platforms
 from launchers.images import build_task_image, open_base_image
 
 TOML = """\
@@ -259,6 +260,26 @@ def test_input_archives_are_the_same_bytes_whatever_the_host_says() -> None:
         ("a/b\udcff", 0, 0o755, 946684800),
         ("a/l", 0, 0o777, 946684800),
     ]
+
+
+def _wheel(folder: Path, name: str, requires: str = "") -> None:
+    with zipfile.ZipFile(folder / f"{name}-99.0-py3-none-any.whl", "w") as wheel:
+        head = f"Metadata-Version: 2.1\nName: {name}\nVersion: 99.0\n"
+        wheel.writestr(f"{name}-99.0.dist-info/METADATA", head + (f"Requires-Dist: {requires}\n" if requires else ""))
+        wheel.writestr(f"{name}-99.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{name}-99.0.dist-info/RECORD", "")
+
+
+@pytest.mark.parametrize(("python", "expected"), [("3.11", {"pip", "asks"}), ("3.9", {"pip", "asks", "backport"})])
+def test_conditions_of_wheels_are_answered_for_the_images_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str, expected: set[str]
+) -> None:
+    for name, requires in (("pip", ""), ("backport", ""), ("asks", 'backport; python_version < "3.10"')):
+        _wheel(tmp_path, name, requires)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    fetched = fetch_wheels(["asks==99.0"], "amd64", tmp_path / "wheels", python)
+    assert {name.split("-")[0] for name in fetched.digests} == expected
 
 
 def test_platform_tags_are_those_of_the_image() -> None:
