@@ -9,12 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
+from functools import partial
 from pathlib import Path
 
 from cells.evidence.digest import canonical_json, digest_file
 from cells.evidence.fs import FileSystem
 from cells.evidence.fs_real import REAL
+from cells.evidence.lifecycle.export import export
+from cells.evidence.lifecycle.fork import fork
+from cells.evidence.lifecycle.marks import archive
+from cells.evidence.lifecycle.purge import purge
+from cells.evidence.lifecycle.restore import restore
 from cells.evidence.quarantine import quarantine
+from cells.evidence.removal import remove_tree
 from cells.evidence.roots import StudiesRoot
 from cells.evidence.specimen import Specimen, add_attempt, empty_study, staged_attempt
 from cells.evidence.study_store import StudyStore
@@ -33,12 +41,14 @@ class Command:
 
     name: str
     prepare: Callable[[Path, str], None]
-    act: Callable[[Path, FileSystem], None]
+    act: Callable[[Path, FileSystem], object]
     done: Callable[[Path], bool]
 
 
 def visible_damage(place: Path) -> list[str]:
     """What a reader would believe although it is not whole, after a cut: must be empty."""
+    if REAL.status(place / STUDY) is None:
+        return []  # not there at all: nobody believes anything
     problems = verify_path(place / STUDY).problems
     wrong = [
         f"{problem.path}: {problem.kind}: {problem.detail}" for problem in problems if problem.kind not in HARMLESS
@@ -135,6 +145,49 @@ def _revise(place: Path, fs: FileSystem) -> None:
         store.revise("plan.lock.r002.json", canonical_json({"v": 1, "revision": 2}), {"reason": "drill"})
 
 
+def _prepare_archived(place: Path, salt: str) -> None:
+    _prepare_verification(place, salt)
+    archive(open_store(place))
+
+
+def _export(place: Path, fs: FileSystem, *, bag: bool) -> None:
+    store = open_store(place, fs)
+    destination = place / ("out.bag" if bag else "out.tar.zst")
+    if not _has_row("exported")(place):
+        if (
+            fs.status(destination) is not None
+        ):  # published, its row was cut off: what it holds is older than this ledger
+            remove_tree(destination) if bag else destination.unlink()
+        export(store, destination, bag=bag, today=date(2026, 1, 1))
+
+
+def _exported(place: Path) -> bool:
+    found = [path for path in (place / "out.bag", place / "out.tar.zst") if path.exists()]
+    return _has_row("exported")(place) and all(verify_path(path).ok for path in found)
+
+
+def _prepare_export(place: Path, salt: str) -> None:
+    _prepare_verification(place / "there", salt)
+    StudiesRoot.ensure(place)
+    export(open_store(place / "there"), place / "in.tar.zst", today=date(2026, 1, 1))
+
+
+def _restore(place: Path, fs: FileSystem) -> None:
+    if REAL.status(place / STUDY) is None:
+        restore(place / "in.tar.zst", StudiesRoot.open(place), fs=fs)
+
+
+def _fork(place: Path, fs: FileSystem) -> None:
+    if REAL.status(place / "forked") is None:
+        fork(open_store(place, fs), "forked")
+
+
+def _purge(place: Path, fs: FileSystem) -> None:
+    store = open_store(place, fs)
+    with store.writing():
+        purge(store, store.id, store.id)
+
+
 def _has_row(kind: str) -> Callable[[Path], bool]:
     return lambda place: any(row.kind == kind for row in open_store(place).ledger.rows())
 
@@ -152,5 +205,13 @@ COMMANDS: Mapping[str, Command] = {
         Command("quarantine", _prepare_verification, _quarantine, _has_row("quarantined")),
         Command("append", _prepare_verification, _append, _has_row("consumed")),
         Command("revise", _prepare_verification, _revise, _has_row("revised")),
+        Command(
+            "archive", _prepare_verification, lambda place, fs: archive(open_store(place, fs)), _has_row("archived")
+        ),
+        Command("export", _prepare_verification, partial(_export, bag=False), _exported),
+        Command("bag", _prepare_verification, partial(_export, bag=True), _exported),
+        Command("restore", _prepare_export, _restore, lambda place: bool(open_store(place).accepted())),
+        Command("fork", _prepare_verification, _fork, lambda place: verify_path(place / "forked").ok),
+        Command("purge", _prepare_archived, _purge, _has_row("purged")),
     )
 }

@@ -25,7 +25,7 @@ from cells.errors import BoundaryViolation, EnvironmentFault, EvidenceError, Usa
 from cells.evidence.digest import canonical_json, digest_bytes
 from cells.evidence.fs import FileSystem, create_durable, read_handle, read_plain
 from cells.evidence.fs_real import REAL
-from cells.evidence.locks import refuse_network
+from cells.evidence.locks import Lock, refuse_network
 
 ROOT_FILE = "root.json"
 VERSION = 1
@@ -95,6 +95,12 @@ class StudiesRoot:
         if not _NAME.fullmatch(name):
             raise UsageError(f"study name {name!r}: expected lower-case letters, digits, `.`, `_`, `-`, at most 64")
         return self.path / name
+
+    def lock(self, what: str) -> Lock:
+        """The lock of one kind of work on the root itself (making a study of a name, a restore)."""
+        folder = self.path / ".locks"
+        folder.mkdir(mode=0o750, exist_ok=True)
+        return Lock(folder / what, what=f"studies root {self.path} ({what})")
 
     def studies(self) -> Iterator[Path]:
         """The directories that hold a study, by name."""

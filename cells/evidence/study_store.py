@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,18 +95,19 @@ class StudyStore:
         refuse_network(root.path)
         if REAL.status(destination) is not None:
             raise ConflictError(f"{destination}: asked for a new study, found something there; nothing was changed")
-        draft = root.path / f".draft-{name}.{os.getpid()}.{time.monotonic_ns()}"
-        draft.mkdir(mode=0o750)
-        try:
-            _fill(draft, documents, populate)
-            detail = planned_detail(root, draft, lineage)
-            Ledger.open(draft).append("planned", PLAN, digest_bytes(documents[PLAN]), detail)
-            REAL.sync_directory(draft)
-            REAL.move_new(draft, destination)
-        except FileExistsError as error:
-            raise ConflictError(f"{destination}: another process made this study in between") from error
-        finally:
-            if REAL.status(draft) is not None:
+        with root.lock(f"create-{name}").held(60.0):
+            draft = root.path / f".draft-{name}"
+            remove_tree(draft)  # what a killed creation left
+            draft.mkdir(mode=0o750)
+            try:
+                _fill(draft, documents, populate)
+                detail = planned_detail(root, draft, lineage)
+                Ledger.open(draft).append("planned", PLAN, digest_bytes(documents[PLAN]), detail)
+                REAL.sync_directory(draft)
+                REAL.move_new(draft, destination)
+            except FileExistsError as error:
+                raise ConflictError(f"{destination}: another process made this study in between") from error
+            finally:
                 remove_tree(draft)
         REAL.sync_directory(root.path)
         return cls.open(root, name)

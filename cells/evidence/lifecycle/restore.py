@@ -23,7 +23,7 @@ from cells.evidence.lifecycle.archive_file import archive_members
 from cells.evidence.lifecycle.bag import bag_members
 from cells.evidence.lifecycle.export_index import Index, Item
 from cells.evidence.lifecycle.proof import Members, read_export
-from cells.evidence.locks import Lock, refuse_network
+from cells.evidence.locks import refuse_network
 from cells.evidence.manifest import decode_name, decode_text
 from cells.evidence.problem import Problem
 from cells.evidence.removal import remove_tree
@@ -37,9 +37,8 @@ def restore(source: Path, root: StudiesRoot, name: str | None = None, fs: FileSy
     refused."""
     members = bag_members(source) if source.is_dir() else archive_members(source)
     refuse_network(root.path)
-    label = source.name.partition(".")[0] or "export"
-    stage = root.path / f".restore-{label}"
-    with Lock(root.path / f".restore-{label}.lock", what=f"the restore of {source.name}").held():
+    stage = root.path / ".restore"
+    with root.lock("restore").held():
         if fs.status(stage) is not None:
             remove_tree(stage, fs)
         try:

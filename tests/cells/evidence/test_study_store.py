@@ -30,7 +30,7 @@ def test_a_new_study_appears_with_its_first_row(store: StudyStore) -> None:
     (row,) = store.ledger.rows()
     assert (row.kind, row.subject) == ("planned", "plan.lock.json")
     assert row.detail["root"] == {"id": store.root.id, "digest": store.root.digest}
-    assert sorted(path.name for path in store.root.path.iterdir()) == ["root.json", "s"]
+    assert sorted(path.name for path in store.root.path.iterdir()) == [".locks", "root.json", "s"]
 
 
 def test_a_study_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_study_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(OSError):
         StudyStore.create(root, "s", documents("s"), populate=fail)
-    assert [path.name for path in root.path.iterdir()] == ["root.json"]
+    assert sorted(path.name for path in root.path.iterdir()) == [".locks", "root.json"]
 
 
 def test_a_name_is_given_once(store: StudyStore) -> None:
@@ -76,7 +76,7 @@ def test_frozen_tasks_that_were_changed_are_refused_before_a_run(tmp_path: Path)
     store = StudyStore.create(root, "s", documents("s"), populate=tasks)
     assert reopened(store, frozen=True).name == "s"
     (store.path / "tasks/t/sealed/test_x.py").write_bytes(b"assert False\n")
-    with pytest.raises(EvidenceError, match="tasks: expected"):
+    with pytest.raises(EvidenceError, match="tasks/t: expected"):
         reopened(store, frozen=True)
 
 
