@@ -32,7 +32,7 @@ PACK = "wire/bodies.pack"
 INLINE = 1024
 MIN_CHUNK, MAX_CHUNK = 256, 32 * 1024
 _NODE_TAG = b"assay-node\0"
-_LEVEL = 3
+_LEVEL, _WINDOW = 3, 1 << 20
 _MAX_CHILDREN = 64
 _MAX_KNOWN = 200_000
 _MAX_BODY = 1 << 30
@@ -219,7 +219,9 @@ def read_pack(content: bytes) -> Pack:
 
 def _unpack(stored: bytes, size: int) -> bytes:
     try:
-        content = zstandard.ZstdDecompressor().decompress(stored, max_output_size=min(size, MAX_CHUNK))
+        content = (
+            zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(stored).read(min(size, MAX_CHUNK) + 1)
+        )
     except zstandard.ZstdError as error:
         raise EvidenceError(f"pack: a record cannot be decompressed ({error})") from error
     return content

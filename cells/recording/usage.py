@@ -91,8 +91,8 @@ class SessionUsage(_Record):
 
 
 def cost_of(usage: Usage | None, price: Price | None) -> Decimal | None:
-    """The exact price of a reply; None without a price, without its counts, or when a cached price needs a count that
-    is not told.
+    """The exact price of a reply; None without a price or its counts, when parts exceed the whole, or when a cached
+    price needs a count that is not told.
 
     A kind of token without a price of its own costs what input costs; a protocol that knows no cache writes charges
     none.
@@ -102,6 +102,8 @@ def cost_of(usage: Usage | None, price: Price | None) -> Decimal | None:
     if usage.cached is None and price.cached_per_mtok is not None:
         return None
     cached, written = usage.cached or 0, usage.cache_write or 0
+    if cached + written > usage.input:
+        return None
     parts = (
         ((usage.input - cached - written), price.input_per_mtok),
         (cached, price.input_per_mtok if price.cached_per_mtok is None else price.cached_per_mtok),

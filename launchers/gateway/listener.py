@@ -55,7 +55,7 @@ class GuardedConnection(web.RequestHandler):
             self.force_close()
 
     def data_received(self, data: bytes) -> None:
-        if self._head_deadline is None and not self._serving_request:
+        if data and self._head_deadline is None and not self._serving_request:
             self._head_deadline = asyncio.get_running_loop().call_later(self._guard.limits.head_s, self._too_slow)
         super().data_received(data)
 
@@ -136,12 +136,12 @@ class GuardedServer(web.Server):
     ) -> web.BaseRequest:
         if isinstance(protocol, GuardedConnection):
             protocol.head_is_read()
+            protocol.serving(True)  # what arrives from now on is a body, or a request that waits its turn
         return web.BaseRequest(message, payload, protocol, writer, task, asyncio.get_running_loop())
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
         assert isinstance(connection, GuardedConnection)
-        connection.serving(True)
         try:
             out = _Client(request, self.limits.write_s)
             await self._serving.serve(await self._incoming(request), out)

@@ -104,6 +104,7 @@ def read_usage(value: Any) -> Usage | None:
         Usage(
             input=count(value.get("prompt_tokens")),
             cached=count(table(value.get("prompt_tokens_details")).get("cached_tokens")),
+            cache_write=count(table(value.get("prompt_tokens_details")).get("cache_write_tokens")),
             output=count(value.get("completion_tokens")),
             reasoning=count(table(value.get("completion_tokens_details")).get("reasoning_tokens")),
         )

@@ -97,7 +97,9 @@ def read_usage(value: Any) -> Usage | None:
     plain, cached = count(value.get("input_tokens")), count(value.get("cache_read_input_tokens"))
     written = count(value.get("cache_creation_input_tokens"))
     whole = None if plain is None else plain + (cached or 0) + (written or 0)
-    return known_usage(Usage(input=whole, cached=cached, cache_write=written, output=count(value.get("output_tokens"))))
+    thinking = count(table(value.get("output_tokens_details")).get("thinking_tokens"))
+    output = count(value.get("output_tokens"))
+    return known_usage(Usage(input=whole, cached=cached, cache_write=written, output=output, reasoning=thinking))
 
 
 @dataclass

@@ -123,6 +123,7 @@ def read_usage(value: Any) -> Usage | None:
         Usage(
             input=count(value.get("input_tokens")),
             cached=count(table(value.get("input_tokens_details")).get("cached_tokens")),
+            cache_write=count(table(value.get("input_tokens_details")).get("cache_write_tokens")),
             output=count(value.get("output_tokens")),
             reasoning=count(table(value.get("output_tokens_details")).get("reasoning_tokens")),
         )

@@ -70,8 +70,9 @@ def _details(usage: Usage, names: tuple[str, str, str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {names[0]: usage.input, names[2]: usage.output}
     if usage.input is not None and usage.output is not None:
         found["total_tokens"] = usage.input + usage.output
-    if usage.cached is not None:
-        found[names[1]] = {"cached_tokens": usage.cached}
+    cache = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
+    if told := {name: value for name, value in cache.items() if value is not None}:
+        found[names[1]] = told
     if usage.reasoning is not None:
         found[names[3]] = {"reasoning_tokens": usage.reasoning}
     return {name: value for name, value in found.items() if value is not None}
@@ -204,6 +205,7 @@ def _message_usage(usage: Usage | None) -> dict[str, Any]:
         "cache_read_input_tokens": told.cached,
         "cache_creation_input_tokens": told.cache_write,
         "output_tokens": told.output,
+        "output_tokens_details": None if told.reasoning is None else {"thinking_tokens": told.reasoning},
     }
     return {name: value for name, value in counts.items() if value is not None}
 
@@ -230,7 +232,7 @@ def _message_events(said: Said) -> Iterator[bytes]:
         return f"event: {kind}\ndata: ".encode() + _json({"type": kind, **fields}) + b"\n\n"
 
     usage = _message_usage(said.usage)
-    first = {name: value for name, value in usage.items() if name != "output_tokens"}
+    first = {name: value for name, value in usage.items() if not name.startswith("output_tokens")}
     start = {**_message_head(said), "content": [], "stop_reason": None, "stop_sequence": None, "usage": first}
     yield event("message_start", message=start)
     for index, block in enumerate(_message_blocks(said)):
@@ -245,6 +247,6 @@ def _message_events(said: Said) -> Iterator[bytes]:
             yield event("content_block_delta", index=index, delta=delta)
         yield event("content_block_stop", index=index)
     stop = {"stop_reason": _MESSAGES_STOP[said.finish], "stop_sequence": None}
-    last = {name: value for name, value in usage.items() if name == "output_tokens"}
+    last = {name: value for name, value in usage.items() if name.startswith("output_tokens")}
     yield event("message_delta", delta=stop, usage=last)
     yield event("message_stop")

@@ -37,8 +37,15 @@ def test_a_price_is_exact_to_the_last_digit() -> None:
 
 @pytest.mark.parametrize(
     "usage",
-    [None, Usage(), Usage(input=1, cached=0), Usage(output=1, cached=0), Usage(input=1, output=1)],
-    ids=["no usage", "no count", "no output", "no input", "a cached price without a cached count"],
+    [
+        None,
+        Usage(),
+        Usage(input=1, cached=0),
+        Usage(output=1, cached=0),
+        Usage(input=1, output=1),
+        Usage(input=5, cached=4, cache_write=2, output=1),
+    ],
+    ids=["no usage", "no count", "no output", "no input", "no cached count", "parts that exceed the whole"],
 )
 def test_a_cost_is_unknown_when_a_count_is(usage: Usage | None) -> None:
     assert cost_of(usage, PRICE) is None

@@ -50,6 +50,22 @@ def test_a_slow_head_is_ended(small_bench: Any) -> None:
     assert cell.responses()[0].error.kind == "slow_request"
 
 
+def test_a_client_that_sends_head_and_body_apart_may_idle_afterwards(small_bench: Any) -> None:
+    cell = small_bench.scripted([{"content": "x", "repeat": True}])
+    body = json.dumps({"model": "m1", "messages": ASK}).encode()
+    connections = [cell.raw() for _ in range(8)]
+    for _ in range(2):
+        for connection in connections:
+            connection.sendall(POST + b"content-length: %d\r\n\r\n" % len(body))
+            connection.sendall(body)
+        for connection in connections:
+            answer = b""
+            while b"finish_reason" not in answer:
+                answer += connection.recv(4096)
+        time.sleep(0.4)  # longer than the deadline of a head
+    assert cell.session.close().errors == 0
+
+
 def test_a_slow_body_is_ended(small_bench: Any) -> None:
     cell = small_bench.scripted([{"content": "x"}])
     connection = cell.raw()

@@ -57,8 +57,8 @@ def test_a_streamed_reply_says_what_the_whole_one_says(protocol: Protocol, said:
 
 
 def test_counts_survive_each_protocol() -> None:
-    usage = Usage(input=10, cached=4, output=3, reasoning=1)
-    for protocol in ("openai-chat", "openai-responses"):
+    usage = Usage(input=10, cached=4, cache_write=2, output=3, reasoning=1)
+    for protocol in get_args(Protocol):
         reply = read_reply(protocol, whole(protocol, Said("x", (), "stop", usage, "m", "1")), streamed=False)
         assert reply.usage == usage
 
