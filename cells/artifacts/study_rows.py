@@ -93,6 +93,14 @@ STUDY: tuple[Row, ...] = (
     ours("tables/<table>.parquet", POST, may(scoring=YES), _W.REPORTER, scope=Scope.STUDY, note=_DERIVED),
     ours("report.html", POST, may(), _W.REPORTER, scope=Scope.STUDY, note=_DERIVED),
     ours("quarantine/**", EVENT, may(), _W.PUBLISHER, scope=Scope.STUDY, note="untouched bytes with the reason"),
+    ours(
+        "signatures/**",
+        EVENT,
+        _INTEGRITY,
+        _W.PUBLISHER,
+        scope=Scope.STUDY,
+        note="DSSE signatures over the ledger's head, apart from what they sign",
+    ),
     ours("run.log", EVENT, may(), _W.LAUNCHER, scope=Scope.STUDY, note="to debug only"),
     ours(
         ".stage/**",
@@ -115,6 +123,7 @@ STUDY: tuple[Row, ...] = (
     ),
     ours("registry.json", EVENT, may(), _W.REPORTER, scope=Scope.STUDIES, note="read-side snapshots; the study wins"),
     ours("registry.events.jsonl", EVENT, may(), _W.REPORTER, scope=Scope.STUDIES, note="append-only"),
+    ours(".locks/**", EVENT, may(), _W.PLANNER, scope=Scope.STUDIES),
     ours(
         ".prefect/**",
         EVENT,
