@@ -7,21 +7,39 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from cells.design.limits import study_limits
 from cells.design.study_model import LimitsSection
-from cells.errors import EnvironmentFault, VerifierInvalid
+from cells.errors import EnvironmentFault, InfraFailure, VerifierInvalid
 from cells.incell.trusted.names import encode_name
 from cells.sandbox import Owner, SandboxFactory
 from cells.tasks import FrozenTask
 from cells.tasks.image import TaskImage
-from flows.task_import import Measured
+from flows.task_import import Measure, Measured
+from launchers.docker_sandbox import DockerSandboxes
+from launchers.engine import Engine
+from launchers.images import build_task_image
 from scoring.judge import RunFacts
 from scoring.pack import read_pack
 from scoring.reports import ReportUnreadable, read_report
 from scoring.verifier_session import CandidateDied, VerifierSetting, open_verifier
 
 _DEADLINE_S = 3600.0
+
+
+def measurer(engine: Engine, build: Callable[[FrozenTask, Engine], TaskImage] = build_task_image) -> Measure:
+    """Measures tasks on an engine, in their own images. EnvironmentFault when an image cannot be built here."""
+    sandboxes = DockerSandboxes(engine)
+
+    def measure(task: FrozenTask) -> Measured:
+        try:
+            image = build(task, engine)
+        except InfraFailure as failure:
+            raise EnvironmentFault(f"{task.id}: {failure}") from failure
+        return measure_tests(task, image, sandboxes)
+
+    return measure
 
 
 def measure_tests(

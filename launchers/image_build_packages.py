@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,10 @@ from docker.errors import DockerException
 
 from cells.errors import InfraFailure
 from cells.evidence.digest import digest_file
+from cells.sandbox import Owner
 from launchers.engine import Engine
-from launchers.image_build import REASON, ImageBuildFailed
+from launchers.image_build import REASON, ROLE, ImageBuildFailed
+from launchers.labels import labels_of, this_process
 
 BASE_PYTHON = "3.11"
 """Of Debian 12, whose packages the base image is made of; its C library is 2.36."""
@@ -120,7 +123,9 @@ def fetch_debs(engine: Engine, image: str, packages: Sequence[str], folder: Path
 def installed_status(engine: Engine, image: str) -> str:
     """The state file of dpkg in an image; nothing of the image is run."""
     try:
-        created = engine.api.create_container(image, command=["true"], network_disabled=True)
+        owner = Owner(study="", cell="", attempt="", role=ROLE, deadline_s=_FETCH_TIMEOUT_S)
+        labels = labels_of(owner, this_process(), time.time())
+        created = engine.api.create_container(image, command=["true"], network_disabled=True, labels=labels)
         try:
             chunks, _ = engine.api.get_archive(created["Id"], _STATUS)
             content = _capped(chunks, _STATUS_CAP)

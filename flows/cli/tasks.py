@@ -42,20 +42,12 @@ def releases(source: Path, out: Path, as_json: bool) -> None:
     """
     from dataclasses import asdict
 
-    from cells.tasks import FrozenTask
-    from flows.task_import import Measured, import_releases, line_of, require_counts
+    from flows.task_import import import_releases, line_of, require_counts
     from flows.task_import_sdist import fetch_sdist
-    from flows.task_measure import measure_tests
-    from launchers.docker_sandbox import DockerSandboxes
+    from flows.task_measure import measurer
     from launchers.engine import Engine
-    from launchers.images import build_task_image
 
-    engine = Engine.connect()
-    sandboxes = DockerSandboxes(engine)
-
-    def measure(task: FrozenTask) -> Measured:
-        return measure_tests(task, build_task_image(task, engine), sandboxes)
-
+    measure = measurer(Engine.connect())
     results = import_releases(source, out, fetch_sdist, measure, lambda line: click.echo(line, err=True))
     document = {"tasks": [asdict(pair) for pair in results]}
     emit(document, as_json=as_json, text="\n".join(line_of(pair) for pair in results))

@@ -12,10 +12,14 @@ import pytest
 from cells.errors import EnvironmentFault, InputFileError
 from cells.tasks import FrozenTask, load_task
 from cells.tasks.base_state import BaseEntry
+from cells.tasks.image import TaskImage
 from cells.tasks.release_pair import Files
 from flows.task_import import Imported, Measured, import_releases, require_counts
 from flows.task_import_patch import difference
 from flows.task_import_sdist import fetch_sdist
+from flows.task_measure import measurer
+from launchers.engine import Engine
+from launchers.image_build import ImageBuildFailed
 
 PAIR = '[[pair]]\nname = "calc"\nold = "1.0"\nnew = "1.1"\n'
 RELEASES = {
@@ -113,6 +117,20 @@ def test_a_measurement_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault):
         import_releases(tmp_path / "pairs.toml", tmp_path / "out", fetch, broken, print)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.engine
+def test_an_image_that_cannot_be_built_is_a_fault_of_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "pairs.toml").write_text(PAIR)
+
+    def build(task: FrozenTask, engine: Engine) -> TaskImage:
+        raise ImageBuildFailed("pip could not fetch the recipe's wheels", b"no route")
+
+    with pytest.raises(EnvironmentFault, match=r"calc-1.1: image_build: pip could not fetch") as caught:
+        import_releases(
+            tmp_path / "pairs.toml", tmp_path / "out", fetch, measurer(Engine.connect(), build), lambda line: None
+        )
+    assert caught.value.exit_code == 3
 
 
 def test_a_file_of_pairs_that_is_not_there(tmp_path: Path) -> None:
