@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _TAKES_VALUE = {
-    "-c", "-k", "-m", "-o", "-p", "-W", "-n", "-r", "--rootdir", "--confcutdir", "--basetemp", "--junitxml", "--deselect",
-    "--ignore", "--maxfail", "--timeout", "--cov",
+    "-c", "-k", "-m", "-o", "-p", "-W", "-n", "-r", "--rootdir", "--confcutdir", "--basetemp", "--junitxml",
+    "--deselect", "--ignore", "--maxfail", "--timeout", "--cov",
 }  # fmt: skip
 _CHOOSES = ("-k", "-m", "-x", "--exitfirst", "--maxfail", "--deselect", "--lf", "--ff", "--last-failed")
 

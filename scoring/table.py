@@ -197,6 +197,9 @@ def _checked(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(column: Column, value: Any) -> Any:
-    if column.kind == "decimal" and value is not None:
+    if column.kind != "decimal" or value is None:
+        return value
+    try:
         return Decimal(str(value)).quantize(Decimal(1).scaleb(-_DECIMAL_SCALE))
-    return value
+    except ArithmeticError as error:
+        raise EvidenceError(f"column {column.name}: expected a decimal, found {value!r}") from error

@@ -30,7 +30,8 @@ def cell_spec(task: str = "calc-1", *, arm: str = "control", control: str | None
     }  # fmt: skip
     digest = "sha256:" + "2" * 64
     return {
-        "v": 1, "task": task, "task_sha256": digest, "recipe_sha256": digest, "arm": content, "limits": LIMITS, "sample": 1
+        "v": 1, "task": task, "task_sha256": digest, "recipe_sha256": digest, "arm": content, "limits": LIMITS,
+        "sample": 1,
     }  # fmt: skip
 
 

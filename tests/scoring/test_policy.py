@@ -60,7 +60,8 @@ def test_machinery_by_path(path: str, reason: str | None) -> None:
 @pytest.mark.parametrize(
     ("runner", "path"),
     [
-        ("jest", "package.json"), ("jest", "jest.config.js"), ("jest", "a/babel.config.cjs"), ("jest", "node_modules/x/i.js"),
+        ("jest", "package.json"), ("jest", "jest.config.js"), ("jest", "a/babel.config.cjs"),
+        ("jest", "node_modules/x/i.js"),
         ("cargo", ".cargo/config.toml"), ("cargo", "rust-toolchain"), ("go", "p/x_test.go"), ("go", "go.work"),
         ("ctest", "b/CTestTestfile.cmake"), ("tap", ".proverc"),
     ],
@@ -73,8 +74,10 @@ def test_machinery_of_other_runners_counts_for_them_alone(runner: str, path: str
 @pytest.mark.parametrize(
     ("path", "shadows"),
     [
-        ("pytest.py", True), ("_pytest/__init__.py", True), ("json.py", True), ("src/ast.py", True), ("src/re/__init__.py", True),
-        ("json.cpython-311-x86_64-linux-gnu.so", True), ("pkg/json.py", False), ("src/pkg/re.py", False), ("json/data.txt", False),
+        ("pytest.py", True), ("_pytest/__init__.py", True), ("json.py", True), ("src/ast.py", True),
+        ("src/re/__init__.py", True),
+        ("json.cpython-311-x86_64-linux-gnu.so", True), ("pkg/json.py", False), ("src/pkg/re.py", False),
+        ("json/data.txt", False),
         ("test/__init__.py", False), ("code/x.py", False), ("json.md", False), ("srcx/json.py", False),
     ],
 )  # fmt: skip
@@ -100,7 +103,8 @@ def test_import_roots_are_the_work_directory_and_what_pythonpath_names_in_it() -
         ({"old/test_e.py": b"mine\n"}, {"old/test_e.py": "expected_test_file"}),
         ({"b.bin": b"\0\1"}, {"b.bin": "binary"}),
         ({"pytest.py": b"x\n"}, {"pytest.py": "shadows_runner"}),
-        ({"conftest.py": None, "conftest.py/x.py": b"x\n"}, {"conftest.py": "test_machinery", "conftest.py/x.py": "test_machinery"}),
+        ({"conftest.py": None, "conftest.py/x.py": b"x\n"},
+         {"conftest.py": "test_machinery", "conftest.py/x.py": "test_machinery"}),
         ({"d": b"-> t"}, {"d/conftest.py": "test_machinery", "d": "needs_a_dropped_change"}),
         ({"conftest.py": b"-> a.py"}, {"conftest.py": "test_machinery"}),
     ],
@@ -210,6 +214,15 @@ diff --git a/only mode b/only mode
     assert found >= {b"x.py", b"old name", b"new name", "qé.py".encode(), b"only mode"}
 
 
-@pytest.mark.parametrize(("path", "holds"), [(b"old/test_e.py", True), (b"src/old/test_e.py", True), (b"old/test_e.txt", False), (b"bold/test_e.py", False), (b"test_e.py", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "holds"),
+    [
+        (b"old/test_e.py", True),
+        (b"src/old/test_e.py", True),
+        (b"old/test_e.txt", False),
+        (b"bold/test_e.py", False),
+        (b"test_e.py", False),
+    ],
+)
 def test_files_of_expected_tests(path: bytes, holds: bool) -> None:
     assert holds_expected(path, {"old.test_e"}) == holds

@@ -50,8 +50,8 @@ printf '[pytest]\\naddopts = -p planted\\n' > pytest.ini
          PatchState.PRESENT, Verdict.RESOLVED, "tests_passed"),
         (f"{FIX}; chmod -R 000 .", {}, "sandbox_broken", PatchState.PRESENT, Verdict.RESOLVED, "tests_passed"),
     ],
-    ids=["right", "wrong", "nothing", "error", "timeout after the fix", "hooks beside the fix", "hooks alone", "link out",
-         "too large", "history and .git gone", "late writer", "unreadable"],
+    ids=["right", "wrong", "nothing", "error", "timeout after the fix", "hooks beside the fix", "hooks alone",
+         "link out", "too large", "history and .git gone", "late writer", "unreadable"],
 )  # fmt: skip
 def test_every_end_of_a_cell_has_its_verdict(
     calc: Bench, tmp_path: Path, script: str, limits: dict[str, float], outcome: str, patch: PatchState,
