@@ -55,7 +55,7 @@ async def serve(run_dir: Path, keys: Mapping[str, str], limits: ListenLimits) ->
     _clear(run_dir)
     connector = aiohttp.TCPConnector(limit=0)
     jar = aiohttp.DummyCookieJar()
-    with ThreadPoolExecutor(_SYNC_THREADS, "sync") as executor:
+    with ThreadPoolExecutor(_SYNC_THREADS, "sync") as executor, ThreadPoolExecutor(1, "heavy") as heavy:
         async with aiohttp.ClientSession(
             connector=connector,
             cookie_jar=jar,
@@ -63,7 +63,7 @@ async def serve(run_dir: Path, keys: Mapping[str, str], limits: ListenLimits) ->
             max_line_size=_MAX_FIELD,
             max_field_size=_MAX_FIELD,
         ) as client:
-            sessions = Sessions(run_dir, keys, client, executor, limits)
+            sessions = Sessions(run_dir, keys, client, executor, heavy, limits)
             control = await Control(sessions, stop).listen(run_dir)
             print(json.dumps({"ready": True, "pid": os.getpid()}), flush=True)  # noqa: T201 (the parent reads it)
             await stop.wait()

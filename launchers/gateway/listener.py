@@ -3,7 +3,8 @@
 Rules:
 1. Identity is the listener; who connected is recorded from the kernel, never from what the client says. Another uid
    than the cell's is refused.
-2. Head, body and the reading of an answer have deadlines, a body has a cap, a cell a number of connections
+2. Head, body and the reading of an answer have deadlines; a body, and all bodies of a cell in memory at once, have a
+   cap; so has the number of connections
    (`ListenLimits`).
 3. Bodies are not decompressed. What is no HTTP gets 400 and a row.
 """
@@ -101,12 +102,20 @@ class GuardedConnection(web.RequestHandler):
         return response
 
 
+@dataclass
+class _Held:
+    """Bytes of a request's body that are in memory until it is answered."""
+
+    size: int = 0
+
+
 class GuardedServer(web.Server):
     """Makes guarded connections for one session."""
 
     def __init__(self, serving: Serving, peer_uid: int | None, limits: ListenLimits) -> None:
         super().__init__(self._handle, request_factory=self._request, handler_cancellation=True)
         self._serving, self._peer_uid, self.limits = serving, peer_uid, limits
+        self._held = 0
 
     def __call__(self) -> web.RequestHandler:
         return GuardedConnection(
@@ -142,19 +151,21 @@ class GuardedServer(web.Server):
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
         assert isinstance(connection, GuardedConnection)
+        held = _Held()
         try:
             out = _Client(request, self.limits.write_s)
-            await self._serving.serve(await self._incoming(request), out)
+            await self._serving.serve(await self._incoming(request, held), out)
             return out.response()
         finally:
+            self._held -= held.size
             connection.serving(False)
 
-    async def _incoming(self, request: web.BaseRequest) -> Incoming:
+    async def _incoming(self, request: web.BaseRequest, held: _Held) -> Incoming:
         peer = peer_of(request.transport)
         headers = {name: request.headers[name] for name in _RECORDED if name in request.headers}
         fault, body = self._refused(request, peer), None
         if fault is None:
-            fault, body = await self._body(request)
+            fault, body = await self._body(request, held)
         path, _, query = request.path_qs.partition("?")
         return Incoming(request.method, path, query, headers, body, peer, fault)
 
@@ -168,9 +179,11 @@ class GuardedServer(web.Server):
         return None
 
     def _too_large(self) -> Refusal:
-        return Refusal(413, "request_too_large", f"the request has more than {self.limits.max_body} bytes")
+        return Refusal(
+            413, "request_too_large", f"the request has more than {self.limits.max_body} bytes, or all at once too many"
+        )
 
-    async def _body(self, request: web.BaseRequest) -> tuple[Refusal | None, bytes | None]:
+    async def _body(self, request: web.BaseRequest, held: _Held) -> tuple[Refusal | None, bytes | None]:
         if "expect" in request.headers and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = bytearray()
@@ -178,7 +191,9 @@ class GuardedServer(web.Server):
             async with asyncio.timeout(self.limits.body_s):
                 async for chunk in request.content.iter_any():
                     body += chunk
-                    if len(body) > self.limits.max_body:
+                    held.size += len(chunk)
+                    self._held += len(chunk)
+                    if len(body) > self.limits.max_body or self._held > 2 * self.limits.max_body:
                         return self._too_large(), None
         except TimeoutError:
             return Refusal(

@@ -52,13 +52,17 @@ class SessionRecord:
     commit: GroupCommit
     derivation: Derivation = field(default_factory=Derivation)
     prefix: GrowingPrefix = field(default_factory=GrowingPrefix)
+    heavy: Executor | None = None
+    """For hashing and compressing large bodies: apart from the syncs, which must not wait for it."""
     _seq: int = 0
     _exchange: int = 0
     _arrival: asyncio.Lock = field(default_factory=asyncio.Lock)
     _waiting: list[Callable[[], None]] = field(default_factory=list)
 
     @classmethod
-    def create(cls, attempt_root: Path, started_mono: float, executor: Executor) -> SessionRecord:
+    def create(
+        cls, attempt_root: Path, started_mono: float, executor: Executor, heavy: Executor | None = None
+    ) -> SessionRecord:
         """Begin the record of an attempt. FileExistsError when one stands there already."""
         live = attempt_root / "live"
         (live / PACK).parent.mkdir(mode=0o750, exist_ok=True)
@@ -70,7 +74,7 @@ class SessionRecord:
                 file.dirty = False
             return [file.descriptor for file in found]
 
-        return cls(started_mono, files, PackWriter(files[PACK].add), GroupCommit(executor, dirty))
+        return cls(started_mono, files, PackWriter(files[PACK].add), GroupCommit(executor, dirty), heavy=heavy)
 
     def stamp(self) -> Stamp:
         """Now."""
@@ -119,7 +123,7 @@ class SessionRecord:
         """A large body, hashed and compressed in a thread, so that other cells are not held up by it."""
         if len(body) < _LARGE:
             return body
-        return await asyncio.get_running_loop().run_in_executor(self.commit.executor, prepare, body)
+        return await asyncio.get_running_loop().run_in_executor(self.heavy, prepare, body)
 
     def write(self, make: Callable[[int], RowT]) -> RowT:
         """Write a row, made with its number."""

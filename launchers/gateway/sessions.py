@@ -49,6 +49,7 @@ class Sessions:
     keys: Mapping[str, str]
     client: aiohttp.ClientSession
     executor: Executor
+    heavy: Executor | None = None
     limits: ListenLimits = DEFAULT_LIMITS
     watch: OpenWatcher = open_watcher
     endpoints: Endpoints = field(default_factory=Endpoints)
@@ -121,7 +122,7 @@ class Sessions:
             provider, endpoint, _DEFAULT_RETRIES if retries is None else int(retries), random.Random(cell.key)
         )
         started = time.monotonic() if cell.started_mono is None else cell.started_mono
-        record = SessionRecord.create(cell.attempt_root, started, self.executor)
+        record = SessionRecord.create(cell.attempt_root, started, self.executor, self.heavy)
         return Session(cell, record, provider, tries, price_of(cell.model))
 
     def _get(self, key: str) -> _Open:

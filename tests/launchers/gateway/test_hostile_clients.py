@@ -104,6 +104,18 @@ def test_a_body_over_the_cap_is_refused_and_not_kept(small_bench: Any, told: boo
     assert sum(path.stat().st_size for path in (cell.root / "live").rglob("*.*") if path.is_file()) < 50_000
 
 
+def test_many_large_bodies_at_once_do_not_fill_the_memory(small_bench: Any) -> None:
+    cell = small_bench.scripted([{"content": "x", "repeat": True}])
+    connections = [cell.raw() for _ in range(6)]
+    for connection in connections:
+        with contextlib.suppress(OSError):
+            connection.sendall(POST + b"content-length: 990000\r\n\r\n" + b"x" * 600_000)
+    statuses = [status_of(read_all(connection)) for connection in connections]
+    assert 413 in statuses
+    assert cell.chat(ASK).status == 200
+    cell.session.close()
+
+
 MALFORMED = {
     "no http": b"hello there\r\n\r\n",
     "binary": os.urandom(64) + b"\r\n\r\n",
