@@ -69,8 +69,9 @@ class Board:
     def note(self, **facts: Any) -> None:
         """Facts beside the cells: workers, paused, withheld tasks."""
         with self._lock:
-            self._facts.update(facts)
-            self._save()
+            if any(self._facts.get(key) != value for key, value in facts.items()):
+                self._facts.update(facts)
+                self._save()
 
     def running(self) -> list[dict[str, Any]]:
         """Running cells: cell, attempt, phase, ages in seconds."""

@@ -10,8 +10,9 @@ Rules:
 from __future__ import annotations
 
 import logging
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -21,18 +22,24 @@ from prefect.cache_policies import NO_CACHE
 
 from cells.attempt import SealedAttempt, open_sealed
 from cells.design.matrix import PlannedCell
+from cells.design.study_model import NoiseSection
 from cells.errors import AssayError, EvidenceError, InfraFailure, Interrupted
 from cells.evidence.history import Unit
 from cells.evidence.units import Stage, begin_attempt
 from cells.outcome import Verdict
+from cells.sandbox import SandboxFactory
 from cells.tasks.frozen import FrozenTask
 from cells.tasks.image import TaskImage
 from flows.board import Board
-from flows.image_shelf import ImageShelf
+from flows.freezing import FrozenStudy
+from flows.image_shelf import Builder, ImageShelf
 from flows.live import LiveSetting, LiveSide
 from flows.losses import publish_loss
 from flows.post_run import PostSetting, PostSide
-from launchers.live_request import CollectorHandle
+from flows.recovery import recover
+from flows.task_memory import TaskMemory
+from launchers.live_request import CollectorHandle, Gateway
+from scoring.post_run import PostSettings
 
 log = logging.getLogger("assay.cell")
 runners: dict[str, CellRunner] = {}
@@ -210,6 +217,45 @@ class CellRunner:
         text = str(error) if isinstance(error, AssayError) else "".join(traceback.format_exception(error))
         log.error("%s: %s", cell.spec.directory, text)
         self.errors.append(f"{cell.spec.directory}: {_first_line(str(error)) or type(error).__name__}")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a run hands to its cells."""
+
+    study: FrozenStudy
+    sandboxes: SandboxFactory
+    gateway: Gateway | None
+    build: Builder
+    board: Board
+    stop: threading.Event
+    runtime: Mapping[str, Any]
+    secrets: Mapping[str, str]
+    rows: Callable[[], list[dict[str, Any]]]
+    accept_runtime_change: bool = False
+
+
+def assemble(parts: Parts) -> CellRunner:
+    """The runner of a study's cells, with what an earlier run left settled or ready to be resumed."""
+    study = parts.study
+    noise = NoiseSection.model_validate(study.plan.design["noise"])
+    settings = PostSettings(study=study.plan.study, noise=noise)
+    post_side = PostSide(study.store, parts.sandboxes, parts.stop, parts.runtime, settings)
+    recovered = recover(post_side, study.plan.cells)
+    return CellRunner(
+        study=study.plan.study,
+        cells={cell.spec.cell_id: cell for cell in study.plan.cells},
+        live_side=LiveSide(parts.sandboxes, parts.gateway, parts.stop, study.script, parts.secrets),
+        post_side=post_side,
+        images=ImageShelf(parts.build),
+        board=parts.board,
+        task_of=TaskMemory(study.task).task,
+        rows=parts.rows,
+        leftovers=recovered.resumable,
+        recovered=recovered.done,
+        task_images={str(unit.detail["task"]): str(unit.detail["image"]) for unit in study.store.accepted().values()},
+        accept_runtime_change=parts.accept_runtime_change,
+    )
 
 
 def _first_line(text: str) -> str:

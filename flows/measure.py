@@ -33,11 +33,16 @@ POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Halt:
-    """Requests from outside, looked at between cells: `stop` kills running cells, `pause` lets them finish."""
+    """Requests from outside, looked at between cells."""
 
     stop: threading.Event
-    paused: Callable[[], str | None]
-    """Why no new cell may start, None when it may."""
+    """Running cells are killed, nothing new starts."""
+    why: Callable[[], str | None]
+    """Why no new cell may start (running ones finish), None when it may."""
+    waits: Callable[[], bool]
+    """Whether the run waits for that reason to go away, instead of ending."""
+    tell: Callable[[str | None], None]
+    """Told when the reason changes."""
 
 
 @dataclass
@@ -65,7 +70,7 @@ def _measure(token: str, schedule: Schedule, workers: int, halt: Halt) -> None:
             while running < workers and (cell := _next(schedule, halt)) is not None:
                 _submit(_Slot(cell, "live"), token, done)
                 running += 1
-            if not running:
+            if not running and not _waits(schedule, halt):
                 break
             finished = _wait(done)
             if finished is None:
@@ -81,9 +86,15 @@ def _measure(token: str, schedule: Schedule, workers: int, halt: Halt) -> None:
 
 
 def _next(schedule: Schedule, halt: Halt) -> PlannedCell | None:
-    if halt.stop.is_set() or halt.paused() is not None:
+    reason = halt.why()
+    halt.tell(reason)
+    if halt.stop.is_set() or reason is not None:
         return None
     return schedule.next()
+
+
+def _waits(schedule: Schedule, halt: Halt) -> bool:
+    return bool(schedule.open_cells()) and halt.waits() and not halt.stop.is_set()
 
 
 def _submit(slot: _Slot, token: str, done: queue.Queue[tuple[_Slot, PrefectFuture[Any]]]) -> None:

@@ -35,7 +35,8 @@ def command(ctx: click.Context, /, study: Path, studies: Path | None, as_json: b
     assay run study.toml
     assay run study.toml --workers 4 --limit 8
     """
-    from flows.run import RunOptions, run_study
+    from flows.run import run_study
+    from flows.selection import RunOptions
     from flows.status import status_document
     from flows.summary import headline, result_table
 
