@@ -98,3 +98,7 @@ class LiveResult:
 
     sealed: SealedAttempt
     collector: CollectorHandle
+
+    def close(self) -> None:
+        """Close the collector; safe twice."""
+        self.collector.close()

@@ -5,7 +5,9 @@ The task is real and so is the image; nothing here pretends to be an engine.
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cells.design.cell import ArmContent, CellLimits, CellSpec
+from cells.incell.trusted import VOLUME_ROOT
 from cells.sandbox import SandboxFactory
 from cells.tasks import FrozenTask, freeze, load_task
 from cells.tasks.image import TaskImage
@@ -53,10 +56,23 @@ diff --git a/greet.sh b/greet.sh
 }
 
 
-def specimen_task(root: Path) -> FrozenTask:
-    """The small task, written and frozen under `root`, which must be empty."""
+def files_left(result: LiveResult) -> dict[str, bytes]:
+    """The regular files that the collector finds in the work directory after the agent is dead, without .git."""
+    found: dict[str, bytes] = {}
+    channel, deadline = result.collector.channel, time.monotonic() + 60
+    rows = [{"root": VOLUME_ROOT, "pattern": "**"}]
+    channel.send({"type": "gather"}, json.dumps({"files": rows}).encode("ascii"))
+    while (frame := channel.receive(deadline, 32 << 20)).type != "gathered":
+        name = str(frame.header.get("name", ""))
+        if frame.type == "file" and not name.startswith(".git/"):
+            found[name] = frame.body
+    return found
+
+
+def specimen_task(root: Path, more: Mapping[str, str] | None = None) -> FrozenTask:
+    """The small task, `more` files added or put in place of its own, frozen under `root`, an empty folder."""
     source = root / "source"
-    for name, content in TASK.items():
+    for name, content in {**TASK, **(more or {})}.items():
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, "utf-8")
@@ -77,9 +93,11 @@ class SpecimenCells:
     numbers: count[int] = field(default_factory=lambda: count(1))
 
     @classmethod
-    def on(cls, engine: Engine, root: Path, sandboxes: SandboxFactory) -> SpecimenCells:
+    def on(
+        cls, engine: Engine, root: Path, sandboxes: SandboxFactory, more: Mapping[str, str] | None = None
+    ) -> SpecimenCells:
         """Cells on a real engine; the image of the task is built where it is missing."""
-        task = specimen_task(root)
+        task = specimen_task(root, more)
         return cls(task, build_task_image(task, engine), root, sandboxes)
 
     def run(
@@ -88,13 +106,15 @@ class SpecimenCells:
         settings: Mapping[str, Any] | None = None,
         *,
         model: Mapping[str, Any] | None = None,
+        script: Path | None = None,
         limits: CellLimits = LIMITS,
         stop: threading.Event | None = None,
         on_phase: Callable[[str], None] = lambda phase: None,
     ) -> LiveResult:
         """One attempt, to its seal; the caller closes the collector."""
+        request = self.request(harness, settings, model=model, limits=limits)
         return run_live(
-            self.request(harness, settings, model=model, limits=limits),
+            replace(request, script=script),
             LiveTools(self.sandboxes, self.gateway, stop or threading.Event(), on_phase, self.secrets or {}),
         )
 

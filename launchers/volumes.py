@@ -29,6 +29,8 @@ _TOOL_TIMEOUT_S = 120
 
 def create_in_memory(api: Any, labels: Mapping[str, str], limits: Limits, uid: int = AGENT_UID) -> str:
     """A tmpfs volume of `disk_mb`, owned by `uid`; its name."""
+    if limits.disk_mb < 1:  # to a tmpfs, size=0 is no limit at all
+        raise InfraFailure("volume", f"asked for a volume of {limits.disk_mb} MiB; at least 1 is needed")
     inodes = limits.disk_mb * INODES_PER_MB
     mount_options = f"size={limits.disk_mb}m,nr_inodes={inodes},uid={uid},gid={uid},mode=0750,nosuid,nodev"
     return _create(api, labels, {"type": "tmpfs", "device": "tmpfs", "o": mount_options})

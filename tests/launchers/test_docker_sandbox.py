@@ -223,6 +223,11 @@ def test_a_file_backed_volume_leaves_neither_image_nor_loop_device(bench: Bench,
     assert str(image) not in [Path(path).read_text().strip() for path in _loops() if os.path.exists(path)]
 
 
+def test_a_volume_without_a_size_is_refused(bench: Bench) -> None:
+    with pytest.raises(InfraFailure, match="0 MiB"):
+        bench.sandboxes.create_volume(OWNER, replace(LIMITS, disk_mb=0))
+
+
 def test_without_a_run_directory_a_file_backed_volume_is_refused(engine: Engine) -> None:
     with pytest.raises(InfraFailure, match="run directory"):
         DockerSandboxes(engine).create_volume(OWNER, replace(LIMITS, disk_backing="file"))
