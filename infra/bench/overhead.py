@@ -2,7 +2,7 @@
 """What a cell costs beyond its containers and their work.
 
 Measured in one run, interleaved in blocks, with the same number of workers:
-  wall    `oracle` cells of a real study, from the first published cell to the last (Prefect's start, image builds apart)
+  wall    `oracle` cells of a real study, from the first published to the last (starting Prefect, image builds apart)
   floor   the same three containers a cell with the same inner work (base copy, git diff, tests) by bare SDK calls
   empty   three containers a cell that do nothing
 
