@@ -43,6 +43,7 @@ def create_on_disk(
 
     Raises InfraFailure("volume") where this machine cannot make one (root, losetup and mkfs.ext4 are needed).
     """
+    run_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     image = run_directory / f"volume-{uuid.uuid4().hex}.ext4"
     _make_image(image, limits.disk_mb, uid)
     device = ""

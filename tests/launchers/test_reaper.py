@@ -69,7 +69,8 @@ def make(study: str, image: str, *command: str) -> Made:
     )
     assert process.stdout is not None
     with process.stdout as said:
-        return Made(*json.loads(said.readline()), process)
+        container, volume = json.loads(said.readline())
+        return Made(container, volume, process)
 
 
 @pytest.fixture

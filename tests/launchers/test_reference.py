@@ -43,7 +43,9 @@ def error(status: int, **fields: Any) -> Reply:
 
 def streamed(*deltas: dict[str, Any], done: bool = True) -> Reply:
     """A stream of deltas as server-sent events."""
-    events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    events: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas
+    ]
     events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
     lines = [f"data: {json.dumps(event)}\n\n".encode() for event in events]
     return 200, b"".join(lines) + (b": a comment\n\ndata: [DONE]\n\n" if done else b"")

@@ -264,15 +264,12 @@ def test_the_gold_patch_goes_to_the_oracle_and_into_no_file(cell: Cell) -> None:
 
 def test_nothing_that_a_cell_sees_names_arm_study_or_stage(cell: Cell) -> None:
     heard: list[bytes] = []
-    cell.agent = lambda: Replies(
-        answers={
-            name: lambda frame: (
-                heard.append(json.dumps(frame.header).encode() + frame.body)
-                or ((READY, *reporting()) if frame.type == "run" else ())
-            )
-            for name in ("file", "stdin", "run")
-        }
-    )
+
+    def listen(frame: Frame) -> Said:
+        heard.append(json.dumps(frame.header).encode() + frame.body)
+        return (READY, *reporting()) if frame.type == "run" else ()
+
+    cell.agent = lambda: Replies(answers=dict.fromkeys(("file", "stdin", "run"), listen))
     cell.run("command", {"command": ["ls"]}).collector.close()
     everything = b"".join(heard) + repr([one.spec.command for one in cell.sandboxes.containers]).encode()
     assert not any(word in everything for word in (b"secret-arm-name", b"study", b"a001", bytes(cell.root)))

@@ -30,7 +30,7 @@ STATUS = SessionStatus(0, 0, 0, 0, Decimal(0), 0.0, 0.0, 0, None, None, None, No
 
 
 def ended(**changes: Any) -> Frame:
-    report = {
+    report: dict[str, Any] = {
         "exit_code": 0,
         "signal": None,
         "broken": None,
