@@ -90,10 +90,10 @@ class Tries:
             reply = await one.enter_async_context(self.provider.send(call))
             reply = await _with_first_bytes(reply)
         except ProviderFault as fault:
-            if fault.retry:
+            if fault.retry and self.provider.remote:
                 self.endpoint.failed(fault)
             raise
-        if reply.status in _DOWN:
+        if reply.status in _DOWN and self.provider.remote:
             self.endpoint.failed(ProviderFault("unavailable", f"status {reply.status}"))
         else:
             self.endpoint.succeeded()

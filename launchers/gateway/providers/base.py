@@ -84,6 +84,8 @@ class Provider(Interface):
     protocols: frozenset[Protocol]
     endpoint: str
     """Cells with the same endpoint share its concurrency, rate and breaker."""
+    remote: bool
+    """Whether faults say something of an endpoint that other cells use; a script's or a recording's do not."""
 
     def send(self, call: Call) -> AbstractAsyncContextManager[Reply]:
         """Pass a call on; the reply is valid inside the block. `ProviderFault`, also while the stream is read."""

@@ -101,6 +101,7 @@ class Scripted:
     replies: tuple[ScriptedReply, ...]
     protocols: frozenset[Protocol]
     endpoint: str
+    remote: bool = False
     _served: dict[str, int] = field(default_factory=dict)
 
     @asynccontextmanager

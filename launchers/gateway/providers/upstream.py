@@ -46,6 +46,7 @@ class Upstream:
     max_body: int
     client: aiohttp.ClientSession
     endpoint: str
+    remote: bool = True
 
     @asynccontextmanager
     async def send(self, call: Call) -> AsyncIterator[Reply]:

@@ -142,6 +142,16 @@ def test_a_scripted_reply_breaks_off_after_its_bytes(bench: Any, streamed: bool)
     cell.assert_derived_alike()
 
 
+def test_scripted_faults_of_one_cell_close_no_endpoint_for_another(bench: Any) -> None:
+    cell = bench.scripted([{"error": {"after_bytes": 0}}] * 10)
+    for _ in range(10):
+        assert cell.chat(ASK).status == 502
+    other = bench.scripted([{"content": "fine"}])
+    assert other.chat(ASK).status == 200
+    for one in (cell, other):
+        one.session.close()
+
+
 def test_arguments_may_be_text_that_is_no_json(bench: Any) -> None:
     cell = bench.scripted([{"tool_calls": [{"name": "bash", "arguments": "{broken"}]}] * 2)
     made = cell.chat(ASK).json()["choices"][0]["message"]["tool_calls"][0]
