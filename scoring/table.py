@@ -40,15 +40,20 @@ def cell_row(bundle_root: Path) -> dict[str, Any]:
 
 def write_table(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Write rows as Parquet. EvidenceError for a column that the table does not have, or a value of the wrong type."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
+
+    pq.write_table(rows_table(rows, str(path)), path, compression="zstd")
+
+
+def rows_table(rows: Iterable[Mapping[str, Any]], name: str) -> Any:
+    """Rows as an Arrow table of the one schema. EvidenceError, which names the table, as `write_table` does."""
+    import pyarrow as pa
 
     checked = [_checked(row) for row in rows]
     try:
-        table = pa.Table.from_pylist(checked, schema=arrow_schema())
+        return pa.Table.from_pylist(checked, schema=arrow_schema())
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise EvidenceError(f"{path}: a row does not fit the table: {error}") from error
-    pq.write_table(table, path, compression="zstd")
+        raise EvidenceError(f"{name}: a row does not fit the table: {error}") from error
 
 
 def arrow_schema() -> Any:
