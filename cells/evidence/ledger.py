@@ -35,6 +35,7 @@ from cells.evidence.fs import (
     create_durable,
     make_directories,
     read_handle,
+    read_plain,
     replace_derived,
     write_handle,
 )
@@ -48,8 +49,7 @@ LATEST = "latest.json"
 VERSION = 1
 KINDS = frozenset(
     {"planned", "revised", "started", "published", "accepted", "consumed", "superseded", "withdrawn", "quarantined"}
-    | {"archived", "unarchived", "exported", "restored", "forked", "labelled", "signed", "purging", "purged"}
-    | {"unblinded", "recovered"}
+    | {"archived", "unarchived", "exported", "restored", "labelled", "purging", "purged", "unblinded", "recovered"}
 )
 _FIELDS = frozenset(["v", "seq", "kind", "subject", "digest", "at", "who", "detail", "prev", "sum"])
 _SUM = b'"sum":"'
@@ -242,6 +242,11 @@ class Ledger:
         if self._fs.status(directory / name) is None:
             create_durable(self._fs, directory / name, torn)
             self._fs.sync_directory(directory)
+        if read_plain(self._fs, directory / name) != torn:
+            raise EvidenceError(
+                f"{directory / name}: should hold the torn tail of {LEDGER} and does not; the ledger is not cut. "
+                f"Move it away, then run the command again"
+            )
         handle = self._fs.open_append(self.path)
         try:
             self._fs.truncate(handle, self._known.size)

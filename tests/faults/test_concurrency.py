@@ -14,6 +14,7 @@ from cells.evidence.locks import Busy
 from cells.evidence.manifest import build_statement, verify_bundle
 from cells.evidence.publish import publish
 from cells.evidence.roots import StudiesRoot
+from cells.evidence.sequences import ATTEMPT, allocate
 from cells.evidence.specimen import Specimen, add_attempt, empty_study
 from cells.evidence.study_store import StudyStore
 
@@ -100,3 +101,22 @@ def test_of_eight_writers_of_one_study_one_writes_and_the_others_are_told(place:
     words = sorted((place / f"said-{number}").read_text() for number in range(PROCESSES))
     assert words.count("wrote") == 1 and set(words) <= {"wrote", "Busy", "ConflictError"}
     assert len(StudyStore.open(StudiesRoot.open(place), "s").accepted()) == 1
+
+
+def _numbers(place: Path, number: int, count: int, barrier: Barrier) -> None:
+    barrier.wait(60)
+    names = [allocate(place, "cells/c", ATTEMPT) for _ in range(count)]
+    (place / f"got-{number}").write_text("\n".join(names))
+
+
+@pytest.mark.requirement(7)
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.full)])
+def test_eight_processes_never_get_the_same_number_and_leave_no_gap(place: Path, count: int) -> None:
+    barrier = FORK.Barrier(PROCESSES)
+    workers = [FORK.Process(target=_numbers, args=(place, number, count, barrier)) for number in range(PROCESSES)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(300)
+    names = [name for number in range(PROCESSES) for name in (place / f"got-{number}").read_text().split("\n")]
+    assert sorted(names) == sorted(ATTEMPT.name(number) for number in range(1, PROCESSES * count + 1))

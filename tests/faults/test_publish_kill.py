@@ -54,7 +54,6 @@ def campaign(command: Command, place: Path, salt: str, every: int) -> int:
 
 @pytest.mark.requirement(1)
 @pytest.mark.requirement(2)
-@pytest.mark.requirement(23)
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_killed_at_sampled_steps(name: str, place: Path) -> None:
     assert campaign(COMMANDS[name], place, "short", every=0) > 0

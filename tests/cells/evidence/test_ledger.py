@@ -55,6 +55,7 @@ def test_a_reader_sees_what_another_writer_appended(study: Path) -> None:
     assert [row.kind for row in reader.rows()][-1] == "withdrawn"
 
 
+@pytest.mark.requirement(11)
 def test_parallel_writers_lose_no_row(study: Path) -> None:
     def write(name: str) -> None:
         ledger = Ledger.open(study, who=name)
@@ -84,6 +85,23 @@ def test_a_torn_tail_is_ignored_by_readers_kept_and_cut_by_the_next_writer(study
     assert (study / kept).read_bytes() == b'{"torn":'
     assert rows[4].digest == digest_bytes(b'{"torn":')
     assert kinds(study) == []
+
+
+@pytest.mark.requirement(33)
+def test_a_torn_tail_is_cut_only_while_its_copy_holds_the_same_bytes(study: Path) -> None:
+    filled(study)
+    whole = (study / LEDGER).read_bytes()
+    torn = b'{"torn":'
+    (study / LEDGER).write_bytes(whole + torn)
+    name = f"ledger-tail.{len(whole)}.{digest_bytes(torn)[7:19]}"
+    (study / "quarantine").mkdir()
+    (study / "quarantine" / name).write_bytes(b"tampered")
+    with pytest.raises(EvidenceError, match="is not cut"):
+        Ledger.open(study).append("consumed", "x")
+    assert (study / LEDGER).read_bytes() == whole + torn
+    (study / "quarantine" / name).unlink()
+    Ledger.open(study).append("consumed", "x")
+    assert (study / "quarantine" / name).read_bytes() == torn
 
 
 @pytest.mark.requirement(28)
