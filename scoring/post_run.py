@@ -98,7 +98,7 @@ def run_post(
         changes=gated.changes,
         limits=cell.limits,
         owner=_owner(cell, settings.study),
-        seed=sealed.seal_digest,
+        seed=f"{settings.seed} {sealed.seal_digest}",
     )
     verified = verified_of_attempt(sealed, case, gated, sandboxes, stop)
     on_phase("score")
