@@ -55,10 +55,11 @@ class PostResult:
 
 @dataclass(frozen=True)
 class PostSettings:
-    """What a study says about its post-run side: its name for labels, when the machine contaminates, caps of a
-    collection."""
+    """What a study says about its post-run side: its name for labels, its seed, when the machine contaminates, caps."""
 
     study: str = ""
+    seed: int = 0
+    """With the digest of the live seal it draws the canary: nobody in the cell can know it."""
     noise: NoiseSection = field(default_factory=NoiseSection)
     limits: CollectLimits = field(default_factory=CollectLimits)
 
