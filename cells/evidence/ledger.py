@@ -163,6 +163,13 @@ class Ledger:
                 self._recover()
             return self._write(list(entries))
 
+    def settle(self) -> None:
+        """Recover a torn tail now, if there is one: before a command that proves the whole study."""
+        with self._mutex, self._lock():
+            self._refresh()
+            if self._known.torn:
+                self._recover()
+
     def append_once(self, kind: str, subject: str, digest: str | None, detail: dict[str, Any] | None = None) -> Row:
         """Append a row unless there is one of this kind, subject and digest: what a command that is run again does."""
         with self._mutex, self._lock():

@@ -68,7 +68,6 @@ class StudyStore:
         self.locks = locks or StudyLocks(self.path)
         self.ledger = Ledger(self.path, lock=self.locks.ledger, fs=fs, clock=clock)
         self._history, self._read = History(), 0
-        self._guard = threading.RLock()
         self._writing = False
         self._mutex = threading.RLock()
 
@@ -147,6 +146,7 @@ class StudyStore:
         with self.locks.study(timeout_s):
             self._writing = True
             try:
+                self.ledger.settle()
                 yield
             finally:
                 self._writing = False

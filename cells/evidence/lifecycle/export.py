@@ -60,6 +60,7 @@ def export(
     """
     policy = read_policy(store.path, store.fs)
     require_export(policy, public=public, today=today)
+    store.ledger.settle()
     problems = study_problems(store.path, store.fs)[0] if unit is None else unit_problems(store.path, unit, store.fs)
     if problems:
         first = problems[0]
