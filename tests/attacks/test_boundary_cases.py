@@ -1,8 +1,8 @@
 """A06 and A07: an agent that makes a wrong solution look right, and one that looks for the fix in the history.
 
 Naive: the tree is tested where it stands, with every hook, plugin and interpreter in it; a clone reset to the base
-still holds what came after. Ours: test machinery comes from base and pack, such hunks are dropped and listed; nothing in the
-repository is newer than the base.
+still holds what came after. Ours: test machinery comes from base and pack, such hunks are dropped and listed; nothing
+in the repository is newer than the base.
 """
 
 from __future__ import annotations
