@@ -13,10 +13,11 @@ from typing import Any
 from cells.artifacts import UndeclaredArtifact, Writer
 from cells.attempt import LiveAttempt
 from cells.errors import BoundaryViolation, EvidenceError, InfraFailure
+from cells.evidence.files import read_regular
 from cells.incell.trusted import VOLUME_ROOT
 from cells.recording.secrets import scrub
 from cells.sandbox import Channel, ChannelClosed, ChannelTimeout, Frame
-from launchers.harnesses.protocol import Gather
+from launchers.harnesses.protocol import Gather, ReadRecord
 from launchers.mounts import COLLECTOR_RECORDS
 
 CAPS = {"files": 2000, "file_bytes": 32 << 20, "total_bytes": 128 << 20}
@@ -51,6 +52,16 @@ def gather(
                 findings.append(finding)
     except (ChannelClosed, ChannelTimeout) as error:
         raise InfraFailure("collector_lost", f"while it gathered the harness's record: {error}") from error
+
+
+def reader_of_record(attempt: LiveAttempt) -> ReadRecord:
+    """Reads what was gathered from the records volume, by the name it has there."""
+
+    def read(name: str) -> bytes | None:
+        path = attempt.root / _FOLDERS[COLLECTOR_RECORDS] / name
+        return read_regular(path) if path.exists() else None
+
+    return read
 
 
 def _take(frame: Frame, attempt: LiveAttempt, secrets: Mapping[str, str]) -> Finding | None:

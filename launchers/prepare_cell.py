@@ -9,7 +9,6 @@ Rules:
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -39,15 +38,18 @@ class Door:
 
     def __init__(self, session: GatewaySession | None) -> None:
         self.session = session
+        self._open = session is not None
         self._totals: SessionTotals | None = None
-        self._lock = threading.Lock()
 
     def close(self) -> SessionTotals | None:
-        """Close it and all its records; what the cell used, None without a model."""
-        with self._lock:
-            if self._totals is None and self.session is not None:
-                self._totals = self.session.close()
-            return self._totals
+        """Close it and all its records; what the cell used, None without a model or when the gateway was lost.
+
+        InfraFailure the first time that a lost gateway is asked.
+        """
+        if self._open and self.session is not None:
+            self._open = False
+            self._totals = self.session.close()
+        return self._totals
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,19 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from cells.errors import AssayError, InfraFailure
 from cells.outcome import Ended
 from cells.sandbox import ChannelClosed, ChannelTimeout
 from launchers.conclude import Ending, conclude
+from launchers.cross_check import compare
 from launchers.first_process import send_orders
-from launchers.gathering import gather
+from launchers.gateway.contract import SessionTotals
+from launchers.gathering import gather, reader_of_record
 from launchers.live_request import CollectorHandle, Gateway, GatewaySession, LiveRequest, LiveResult, LiveTools
 from launchers.prepare_cell import Prepared, prepare
-from launchers.seal_cell import Conclusion, findings_of, seal_live
+from launchers.seal_cell import Conclusion, close_records, findings_of, seal_live, trace_rows
 from launchers.watch import RunningCell, Watch
 
 __all__ = [
@@ -54,11 +57,13 @@ def run_live(request: LiveRequest, tools: LiveTools) -> LiveResult:
             ending = watch.to_end()
             phases.enter("seal")
             stop(cell, ending)
-            ended, detail = conclude(ending, cell.door.close(), cell.harness)
+            totals = close_records(cell)
+            ended, detail = conclude(ending, totals, cell.harness)
             findings = [*findings_of(ending), *_gather(cell)]
-            sealed = seal_live(cell, Conclusion(ended, detail, ending, timings(phases, watch)), findings)
+            seconds = timings(phases, watch, totals)
+            sealed = seal_live(cell, Conclusion(ended, detail, ending, seconds), findings)
         except InfraFailure as failure:
-            seal_lost(cell, failure, timings(phases, watch))
+            seal_lost(cell, failure, timings(phases, watch, None))
             raise
         cleanup.pop_all()
     collector = CollectorHandle(cell.collector.channel, cell.collector.container, tools.sandboxes, cell.volumes.names())
@@ -83,18 +88,23 @@ def stop(cell: Prepared, ending: Ending) -> None:
 
 def seal_lost(cell: Prepared, failure: InfraFailure, seconds: dict[str, float | None]) -> None:
     """Seal a lost attempt as what it is, as far as its records can still be closed; the failure itself is raised on."""
-    with contextlib.suppress(AssayError, OSError):
-        stop(cell, Ending())
+    with contextlib.suppress(AssayError):
+        cell.agent.container.remove()
+    with contextlib.suppress(AssayError):
+        close_records(cell)
+    with contextlib.suppress(AssayError, OSError, ValueError):
+        cell.log.close()
         seal_live(cell, Conclusion(Ended.INFRA_LOST, str(failure), Ending(), seconds), [])
 
 
-def timings(phases: Phases, watch: Watch) -> dict[str, float | None]:
+def timings(phases: Phases, watch: Watch, totals: SessionTotals | None) -> dict[str, float | None]:
     """Seconds by phase so far, and of the run: in all, without the provider's waiting, the waiting, the base copy."""
+    waited_s = watch.waited_s if totals is None else totals.waiting_s
     return {
         **phases.so_far(),
         "run_s": watch.run_s,
-        "active_s": max(0.0, watch.run_s - watch.waited_s),
-        "waited_s": watch.waited_s,
+        "active_s": max(0.0, watch.run_s - waited_s),
+        "waited_s": waited_s,
         "copy_s": watch.copied.get("copy_s"),
     }
 
@@ -131,9 +141,12 @@ def _watch_over(cell: Prepared) -> Watch:
     )
 
 
-def _gather(cell: Prepared) -> list[dict[str, object]]:
+def _gather(cell: Prepared) -> list[dict[str, Any]]:
     wanted = cell.harness.gathers(cell.request.spec.arm.settings)
-    return gather(cell.collector.channel, cell.attempt, wanted, cell.tools.secrets)
+    findings = gather(cell.collector.channel, cell.attempt, wanted, cell.tools.secrets)
+    if cell.door.session is None or not cell.harness.keeps_records:
+        return findings
+    return findings + compare(cell.harness.claims(reader_of_record(cell.attempt)), trace_rows(cell))
 
 
 @contextmanager

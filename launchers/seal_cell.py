@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cells.artifacts import Writer
-from cells.attempt import LiveAttempt, SealedAttempt
+from cells.attempt import SealedAttempt
 from cells.errors import AssayError
 from cells.evidence.digest import digest_bytes
 from cells.evidence.files import read_regular
 from cells.outcome import Ended
 from cells.recording.state import state_bytes
 from launchers.conclude import Ending
+from launchers.gateway.contract import SessionTotals
 from launchers.harness_claims import claim_findings
 from launchers.prepare_cell import Prepared
 
@@ -40,14 +41,33 @@ class Conclusion:
 
 def seal_live(cell: Prepared, conclusion: Conclusion, findings: list[dict[str, Any]]) -> SealedAttempt:
     """Write what only the end can say, and close live/."""
-    if cell.door.session is None:
-        _write_empty_record(cell.attempt)
-    trace = read_regular(cell.attempt.claim(_TRACE, Writer.LAUNCHER))
-    rows = [json.loads(line) for line in trace.splitlines()]
+    trace = read_regular(cell.attempt.root / _TRACE)
+    rows = whole_rows(trace)
     cell.attempt.write("live/.solver/state.json", state_bytes(rows), Writer.SEALER)
     cell.attempt.write("live/fingerprint.txt", digest_bytes(trace).encode() + b"\n", Writer.SEALER)
-    found = [*findings, *claim_findings(cell.attempt.root, rows)]
+    torn = [] if trace.endswith(b"\n") or not trace else [{"kind": "torn_trace"}]
+    found = [*findings, *torn, *claim_findings(cell.attempt.root, rows)]
     return cell.attempt.seal(found, facts_of(cell, conclusion))
+
+
+def close_records(cell: Prepared) -> SessionTotals | None:
+    """Close the gateway's records, or write the empty ones of a cell without a model; what the cell used."""
+    if cell.door.session is not None:
+        return cell.door.close()
+    for name in _OF_THE_GATEWAY:  # no model was asked: the record is there, and empty
+        if not (cell.attempt.root / name).exists():
+            cell.attempt.write(name, b"", Writer.LAUNCHER)
+    return None
+
+
+def trace_rows(cell: Prepared) -> list[dict[str, Any]]:
+    """The whole rows of live/trace.jsonl."""
+    return whole_rows(read_regular(cell.attempt.root / _TRACE))
+
+
+def whole_rows(trace: bytes) -> list[dict[str, Any]]:
+    """The rows of a trace without a torn last one, which a gateway that was killed may leave."""
+    return [json.loads(line) for line in trace[: trace.rfind(b"\n") + 1].splitlines()]
 
 
 def facts_of(cell: Prepared, conclusion: Conclusion) -> dict[str, Any]:
@@ -92,11 +112,6 @@ def findings_of(ending: Ending) -> Iterator[dict[str, Any]]:
         yield {"kind": "disk_full"}
     if report.disk.get("free_inodes") == 0:
         yield {"kind": "inodes_full"}
-
-
-def _write_empty_record(attempt: LiveAttempt) -> None:
-    for name in _OF_THE_GATEWAY:  # no model was asked: the record is there, and empty
-        attempt.write(name, b"", Writer.LAUNCHER)
 
 
 def _exposure(cell: Prepared) -> list[str]:

@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -63,6 +63,21 @@ class HarnessExit:
     stderr_end: bytes = field(default=b"", repr=False)
 
 
+@dataclass(frozen=True)
+class Claims:
+    """What a harness's own record says that it did; unknown is None. Compared with the wire, never believed over it."""
+
+    turns: int | None = None
+    tool_calls: int | None = None
+    """Calls that its model asked for."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+ReadRecord = Callable[[str], bytes | None]
+"""A gathered file by its name, None when it was not there."""
+
+
 class Harness(Protocol):
     """A way to run a program as the agent of a cell."""
 
@@ -92,6 +107,9 @@ class Harness(Protocol):
     def gathers(self, settings: Mapping[str, Any]) -> tuple[Gather, ...]:
         """Its own record."""
 
+    def claims(self, read: ReadRecord) -> Claims | None:
+        """What its own record says, None without one that can be read."""
+
     def ended(self, exit: HarnessExit) -> tuple[Ended, str]:
         """`completed` or `harness_error`, and a word on why."""
 
@@ -118,6 +136,10 @@ class PlainHarness:
     def gathers(self, settings: Mapping[str, Any]) -> tuple[Gather, ...]:
         """No record of its own."""
         return ()
+
+    def claims(self, read: ReadRecord) -> Claims | None:
+        """Nothing."""
+        return None
 
     def ended(self, exit: HarnessExit) -> tuple[Ended, str]:
         """Exit 0 is completed, anything else a harness error (20-interface, "Study file")."""

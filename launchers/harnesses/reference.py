@@ -4,13 +4,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from cells.incell.agent import MOUNT, RECORDS
-from launchers.harnesses.protocol import OPENAI_CHAT, Gather, HarnessSettings, Launch, PlainHarness
+from launchers.harnesses.protocol import (
+    OPENAI_CHAT,
+    Claims,
+    Gather,
+    HarnessSettings,
+    Launch,
+    PlainHarness,
+    ReadRecord,
+)
 
 TRACE = "reference.trace.jsonl"
 
@@ -46,6 +54,26 @@ class Reference(PlainHarness):
         settings = json.dumps(dict(launch.settings), sort_keys=True, separators=(",", ":"))
         return {"ASSAY_SETTINGS": settings, "ASSAY_TRACE_FILE": f"{RECORDS}/{TRACE}"}
 
+    def claims(self, read: ReadRecord) -> Claims | None:
+        """Turns, calls and tokens as its trace counts them."""
+        try:
+            rows = [json.loads(line) for line in (read(TRACE) or b"").splitlines()]
+            turns = [row for row in rows if row["event"] == "turn"]
+            usages = [row["usage"] or {} for row in turns]
+            return Claims(
+                turns=len(turns),
+                tool_calls=sum(int(row["tool_calls"]) for row in turns),
+                input_tokens=_sum(usage.get("prompt_tokens") for usage in usages),
+                output_tokens=_sum(usage.get("completion_tokens") for usage in usages),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):  # the cell wrote it: it may be anything
+            return None
+
     def gathers(self, settings: Mapping[str, Any]) -> tuple[Gather, ...]:
         """Its trace."""
         return (Gather("records", TRACE),)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    found = list(counts)
+    return None if None in found else sum(count for count in found if count is not None)

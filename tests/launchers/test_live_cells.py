@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -70,6 +72,7 @@ def test_the_reference_harness_mends_the_task_and_everything_is_on_record(cells:
         assert (facts["budget"]["turns"], facts["budget"]["requests"]) == (4, 4)
         rows = [json.loads(line) for line in result.sealed.read("live/trace.jsonl", "audit").splitlines()]
         assert [row["event"] for row in rows].count("turn") == 4
+        assert result.sealed.seal["findings"] == []
         assert rows[0]["event"] == "session_start" and rows[0]["model"] == "scripted"
         told = [
             json.loads(line) for line in result.sealed.read("live/harness/reference.trace.jsonl", "audit").splitlines()
@@ -109,6 +112,26 @@ def test_a_script_that_ends_too_early_loses_the_cell(cells: SpecimenCells, tmp_p
     with pytest.raises(InfraFailure, match="script_exhausted"):
         cells.run("reference", model=MODEL, script=replies)
     assert ours(engine) == []
+
+
+@pytest.mark.fault
+def test_a_gateway_that_dies_loses_the_cell_and_the_attempt_is_sealed_as_lost(
+    specimens: SpecimenCells, tmp_path: Path, engine: Engine
+) -> None:
+    replies = script(tmp_path, call("bash", command="sleep 60"))
+    with GatewayProcess.start(tmp_path / "gw") as gateway:
+        cells, phases = replace(specimens, gateway=gateway), []
+
+        def kill(phase: str) -> None:
+            phases.append(phase)
+            if phase == "run":
+                os.kill(gateway.pid, signal.SIGKILL)
+
+        with pytest.raises(InfraFailure, match="gateway_lost"):
+            cells.run("reference", model=MODEL, script=replies, on_phase=kill)
+    assert phases == ["prepare", "launch", "run"] and ours(engine) == []
+    newest = max(specimens.root.glob("attempt-*"), key=lambda path: path.stat().st_ctime_ns)
+    assert open_sealed(newest).facts["ended"] == "infra_lost"
 
 
 def test_the_oracle_leaves_the_gold_state_and_nop_the_base(cells: SpecimenCells) -> None:

@@ -42,6 +42,7 @@ REPORT = {
     "disk": {"size_mb": 64.0, "free_mb": 0.0, "free_inodes": 9},
     "wall_s": 1.0,
 }
+RECORD = b'{"event": "turn", "tool_calls": 0, "usage": null}\n'
 Said = Iterable[Frame | Exit]
 
 
@@ -99,7 +100,7 @@ class Cell:
 
     root: Path
     agent: Callable[[], Replies] = field(default_factory=lambda: agent_that(*reporting()))
-    collector: Callable[[], Replies] = field(default_factory=lambda: collector_with({"reference.trace.jsonl": b"{}\n"}))
+    collector: Callable[[], Replies] = field(default_factory=lambda: collector_with({"reference.trace.jsonl": RECORD}))
     door: Door = field(default_factory=Door)
     fail: Callable[[str], None] = lambda operation: None
     stop: threading.Event = field(default_factory=threading.Event)
@@ -211,6 +212,7 @@ def test_a_sealed_attempt_has_every_required_file_and_its_facts(cell: Cell) -> N
         "output_dropped",
         "disk_full",
         "not_gathered",
+        "harness_record_differs",
     ]
 
 
