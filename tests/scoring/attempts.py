@@ -65,7 +65,7 @@ def sealed_attempt(
 
 
 def make_task(where: Path, toml: str, files: Mapping[str, bytes], prompt: str = "Repair it.\n") -> FrozenTask:
-    """A native task directory, frozen. `files` are `repo/...` and `sealed/...`."""
+    """A native task directory, frozen. `files` are `repo/...` and `sealed/...`; `-> target` is a link."""
     source = where / "source"
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
@@ -74,6 +74,9 @@ def make_task(where: Path, toml: str, files: Mapping[str, bytes], prompt: str = 
     for name, content in files.items():
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        if content.startswith(b"-> "):
+            path.symlink_to(content[3:].decode())
+            continue
         path.write_bytes(content)
         path.chmod(0o755 if content.startswith(b"#!") else 0o644)
     task = load_task(source)
