@@ -39,7 +39,8 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return model.model_validate(dict(settings)).model_dump(mode="json")
     except ValidationError as error:
-        first = error.errors()[0]
+        # A misspelt key is both unknown and missing: the unknown one is what the person wrote.
+        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
         key = ".".join(str(part) for part in first["loc"])
         allowed = ", ".join(sorted(model.model_fields)) or "no settings"
         raise SettingsError(name, key, f"{first['msg']}; allowed are {allowed}") from error

@@ -1,4 +1,4 @@
-"""Whole studies by the command line, on the real engine: a studies root for the session, the command as users call it."""
+"""Whole studies by the command line, on the real engine: one studies root, the command as users call it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cells.evidence.history import History
-from cells.evidence.ledger import Ledger
+from cells.evidence.ledger import Ledger, Row
 
 HIDDEN = """\
 from calc import add, negate
@@ -77,26 +77,32 @@ class Assay:
 
     studies: Path
 
-    def start(self, *words: str | Path) -> subprocess.Popen[bytes]:
+    def start(
+        self, *words: str | Path, studies: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start a command in a session of its own."""
         return subprocess.Popen(
             [sys.executable, "-m", "flows.cli.main", *map(str, words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=os.environ | {"ASSAY_STUDIES": str(self.studies)},
+            env=os.environ | {"ASSAY_STUDIES": str(studies or self.studies)} | dict(environment or {}),
         )
 
-    def run(self, *words: str | Path, timeout: float = 240) -> tuple[int, str, str]:
+    def run(self, *words: str | Path, **where: Any) -> tuple[int, str, str]:
         """Exit status, stdout and stderr of a command."""
-        process = self.start(*words)
-        out, err = process.communicate(timeout=timeout)
+        process = self.start(*words, **where)
+        out, err = process.communicate(timeout=240)
         return process.returncode, out.decode(), err.decode()
 
     def containers(self, study: str) -> list[str]:
         """Ids of containers of a study on the engine."""
         command = ["docker", "ps", "-aq", "--filter", f"label=assay.study={study}"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    def rows(self, study: str) -> list[Row]:
+        """The rows of a study's ledger."""
+        return Ledger.open(self.studies / study).rows()
 
     def ledger(self, study: str) -> History:
         """What the ledger of a study says."""
