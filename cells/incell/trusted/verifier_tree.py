@@ -39,7 +39,8 @@ class SealedFile:
 
 def lay_base(workdir: str, base: str, user: int) -> None:
     """Empty the work directory and copy the base state into it, owned by the user."""
-    subprocess.run(["find", workdir, "-mindepth", "1", "-delete"], check=True, stdin=subprocess.DEVNULL)
+    if os.listdir(workdir):
+        subprocess.run(["find", workdir, "-mindepth", "1", "-delete"], check=True, stdin=subprocess.DEVNULL)
     os.chown(workdir, user, user)
     as_user(["cp", "-a", "--no-preserve=ownership", f"{base}/.", workdir], user).check_returncode()
 
