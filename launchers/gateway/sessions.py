@@ -64,13 +64,16 @@ class Sessions:
         session = self._session(cell)
         serving = Serving(session)
         self._number += 1
+        directory = self.run_dir / f"c{self._number}"
         try:
             ask = partial(ask_model, session)
             facts = SessionFacts(cell.key, cell.attempt_root, session.record.started_mono, cell.detectors, ask)
             session.watcher = await self.watch(facts)
-            listener = await listen(serving, self.run_dir / f"c{self._number}", cell.peer_uid, self.limits)
+            listener = await listen(serving, directory, cell.peer_uid, self.limits)
         except BaseException:
             session.record.close_files()
+            if session.watcher is not None:
+                await session.watcher.close()
             raise
         session.record.begin(1, provenance(cell))
         self._open[cell.key] = _Open(session, serving, listener)

@@ -9,6 +9,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -86,18 +87,18 @@ class Harness:
 class Bench:
     gateway: GatewayProcess
     folder: Path
-    _number: int = 0
+    numbers: count[int] = field(default_factory=lambda: count(1))
 
     def cell(self, script: list[Line], detectors: Line, limits: CellLimits = LIMITS) -> Harness:
         """A cell whose start is sealed and whose door is open."""
-        self._number += 1
-        attempt = LiveAttempt.create(self.folder / f"cells/c{self._number}/attempts/a001")
-        lines = self.folder / f"script{self._number}.jsonl"
+        number = next(self.numbers)
+        attempt = LiveAttempt.create(self.folder / f"cells/c{number}/attempts/a001")
+        lines = self.folder / f"script{number}.jsonl"
         lines.write_text("".join(json.dumps(line) + "\n" for line in script))
         attempt.write("start/spec.json", canonical_json({"arm": {"detectors": detectors}}), "planner")
         attempt.seal_start(*boundary_of(detectors))
         cell = GatewayCell(
-            key=f"c{self._number}",
+            key=f"{self.folder.name}-{number}",
             attempt_root=attempt.root,
             model={"name": "fixed", "provider": "scripted", "model": "m"},
             limits=limits,

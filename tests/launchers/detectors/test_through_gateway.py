@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,15 @@ def _kill_children_of(pid: int) -> None:
     while any(Path(f"/proc/{child}/exe").exists() and os.readlink(f"/proc/{child}/exe") for child in children):
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)
+
+
+def test_watched_cells_that_are_opened_at_the_same_moment_have_doors_of_their_own(bench: Any) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        cells = list(pool.map(lambda _: bench.cell([DONE], {"no_write": section()}), range(4)))
+    assert len({cell.session.socket_dir for cell in cells}) == 4
+    for cell in cells:
+        cell.turns(1)
+        assert audit_attempt(cell.seal()[0].root, "a").ok
 
 
 def test_unknown_detectors_are_refused_when_the_cell_is_opened(bench: Any) -> None:
