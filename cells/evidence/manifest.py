@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from cells.errors import EvidenceError
-from cells.evidence.digest import canonical_json, digest_bytes, digest_json
+from cells.evidence.digest import canonical_json, digest_bytes
 from cells.evidence.fs import FileSystem, Kind, Tree, digest_handle, read_handle, walk
 from cells.evidence.fs_real import REAL
 from cells.evidence.problem import Problem
@@ -62,6 +62,13 @@ for at least one member below it. A `lost_attempt` was lost before or during its
 never accepted."""
 
 
+_PREDICATE = b'"predicate":{'
+
+
+class OtherVersion(EvidenceError):
+    """A manifest of a version that this Assay does not read."""
+
+
 @dataclass(frozen=True)
 class Statement:
     """A manifest: members and empty directories of a bundle, and the predicate that says what it is."""
@@ -74,8 +81,8 @@ class Statement:
     """What identifies the unit: cell_id, attempt, runtime, source digests ... Never parsed from names."""
     empty_directories: tuple[str, ...] = ()
 
-    def document(self) -> dict[str, Any]:
-        """The JSON of manifest.json, with its own checksum."""
+    def to_bytes(self) -> bytes:
+        """The bytes of manifest.json: canonical, with the checksum of everything but itself."""
         predicate: dict[str, Any] = {
             "v": VERSION,
             "kind": self.kind,
@@ -83,18 +90,16 @@ class Statement:
             "sizes": self.sizes,
             "empty_directories": sorted(self.empty_directories),
         }
-        statement: dict[str, Any] = {
-            "_type": STATEMENT_TYPE,
-            "subject": [{"name": name, "digest": {"sha256": self.members[name]}} for name in sorted(self.members)],
-            "predicateType": PREDICATE_TYPE,
-            "predicate": predicate,
-        }
-        predicate["checksum"] = digest_json(statement)
-        return statement
-
-    def to_bytes(self) -> bytes:
-        """The bytes of manifest.json."""
-        return canonical_json(self.document())
+        bare = canonical_json(
+            {
+                "_type": STATEMENT_TYPE,
+                "subject": [{"name": name, "digest": {"sha256": self.members[name]}} for name in sorted(self.members)],
+                "predicateType": PREDICATE_TYPE,
+                "predicate": predicate,
+            }
+        )
+        at = bare.index(_PREDICATE) + len(_PREDICATE)  # `checksum` sorts before every other key of the predicate
+        return bare[:at] + f'"checksum":"{digest_bytes(bare)}",'.encode() + bare[at:]
 
     @property
     def digest(self) -> str:
@@ -104,6 +109,8 @@ class Statement:
 
 def encode_name(name: str) -> str:
     """A relative path as it stands in a manifest (rule 5)."""
+    if name.isascii() and "%" not in name:
+        return name
     parts: list[str] = []
     for character in name:
         if character == "%":
@@ -165,7 +172,7 @@ def parse_statement(content: bytes) -> Statement:
                 f"{MANIFEST}: found {document['_type']!r} {document['predicateType']!r}; not a bundle of Assay"
             )
         if version != VERSION or document["predicateType"] != PREDICATE_TYPE:
-            raise EvidenceError(f"{MANIFEST}: version {version!r}; this Assay reads version {VERSION}")
+            raise OtherVersion(f"{MANIFEST}: version {version!r}; this version of Assay reads {VERSION}")
         statement = _statement(document)
         canonical = statement.to_bytes()
     except EvidenceError:
@@ -189,29 +196,52 @@ def read_statement(bundle: Path, fs: FileSystem = REAL) -> tuple[Statement, str]
     return parse_statement(content), digest_bytes(content)
 
 
+@dataclass(frozen=True)
+class Examined:
+    """What a check of a directory found: its problems, and its statement where that can be believed."""
+
+    problems: list[Problem]
+    statement: Statement | None = None
+    digest: str | None = None
+
+
 def verify_bundle(path: Path, fs: FileSystem = REAL) -> list[Problem]:
     """Every way in which a directory is not the bundle that its manifest describes; [] when it is. Changes nothing,
     follows no link."""
+    return examine_bundle(path, fs).problems
+
+
+def examine_bundle(path: Path, fs: FileSystem = REAL) -> Examined:
+    """Check a directory against its manifest, read once."""
     try:
         tree = _open_tree(path, fs)
     except EvidenceError as error:
-        return [Problem("", "not_a_bundle", str(error))]
+        return Examined([Problem("", "not_a_bundle", str(error))])
     try:
-        try:
-            found = _inventory(tree)
-            if MANIFEST not in found.files:
-                return [*found.problems, Problem(MANIFEST, "incomplete", "no manifest.json: never completed, or lost")]
-            statement = parse_statement(_read_member(fs, tree, MANIFEST, MANIFEST_LIMIT))
-        except EvidenceError as error:
-            return [Problem(MANIFEST, "version" if "this Assay reads" in str(error) else "manifest", str(error))]
-        problems = [*found.problems, *core_problems(statement.kind, statement.members)]
-        problems += _set_problems(found, statement)
-        problems += _content_problems(fs, tree, found, statement)
-        return sorted(problems)
+        return _examine(tree, fs)
     except OSError as error:
-        return [Problem("", "unreadable", str(error))]
+        return Examined([Problem("", "unreadable", str(error))])
     finally:
         tree.close()
+
+
+def _examine(tree: Tree, fs: FileSystem) -> Examined:
+    found = _inventory(tree)
+    if MANIFEST not in found.files:
+        return Examined(
+            [*found.problems, Problem(MANIFEST, "incomplete", "no manifest.json: never completed, or lost")]
+        )
+    try:
+        content = _read_member(fs, tree, MANIFEST, MANIFEST_LIMIT)
+        statement = parse_statement(content)
+    except OtherVersion as error:
+        return Examined([Problem(MANIFEST, "version", str(error))])
+    except EvidenceError as error:
+        return Examined([Problem(MANIFEST, "manifest", str(error))])
+    problems = [*found.problems, *core_problems(statement.kind, statement.members)]
+    problems += _set_problems(found, statement)
+    problems += _content_problems(fs, tree, found, statement)
+    return Examined(sorted(problems), statement, digest_bytes(content))
 
 
 def core_problems(kind: str, names: Iterable[str]) -> list[Problem]:

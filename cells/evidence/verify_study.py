@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from cells.errors import ConflictError, EvidenceError
+from cells.errors import ConflictError
 from cells.evidence.bundle_checks import claim_problems
 from cells.evidence.catalog import CATALOG, catalog_witness
 from cells.evidence.design_binding import design_problems, is_purged, unbound
@@ -22,7 +22,7 @@ from cells.evidence.fs import FileSystem, Kind, read_plain
 from cells.evidence.fs_real import REAL
 from cells.evidence.history import History, Unit
 from cells.evidence.ledger import LEDGER, Chain, chain_problems, read_chain
-from cells.evidence.manifest import MANIFEST, read_statement, verify_bundle
+from cells.evidence.manifest import MANIFEST, Examined, examine_bundle
 from cells.evidence.problem import Problem
 from cells.evidence.quarantine import begun
 from cells.evidence.units import units_below
@@ -75,26 +75,27 @@ def unit_problems(study: Path, unit: Unit, fs: FileSystem = REAL) -> list[Proble
     bundle = study / unit.path
     if fs.status(bundle) is None:
         return [Problem(unit.path, "lost", f"the ledger has it published ({unit.digest}); it is not there")]
-    problems = bundle_problems(bundle, fs)
-    if not any(problem.path in ("", MANIFEST) for problem in problems):
-        statement, digest = read_statement(bundle, fs)
-        if digest != unit.digest:
-            problems.append(Problem(MANIFEST, "rewritten", f"the ledger binds {unit.digest}, found {digest}"))
-        if statement.kind != unit.kind or any(unit.detail.get(key) != value for key, value in statement.ids.items()):
+    found = examine_bundle(bundle, fs)
+    problems = [*found.problems, *_claims(bundle, found, fs)]
+    if found.statement is not None:
+        if found.digest != unit.digest:
+            problems.append(Problem(MANIFEST, "rewritten", f"the ledger binds {unit.digest}, found {found.digest}"))
+        ids = found.statement.ids
+        if found.statement.kind != unit.kind or any(unit.detail.get(key) != value for key, value in ids.items()):
             problems.append(Problem(MANIFEST, "rewritten", "kind or ids differ from the ledger's row"))
     return [problem.below(unit.path) for problem in problems]
 
 
 def bundle_problems(bundle: Path, fs: FileSystem = REAL) -> list[Problem]:
     """What is wrong with a bundle by itself: set, digests, core, and where these hold, its claims."""
-    problems = verify_bundle(bundle, fs)
-    if problems:
-        return problems
-    try:
-        statement, _ = read_statement(bundle, fs)
-    except EvidenceError as error:
-        return [Problem(MANIFEST, "manifest", str(error))]
-    return claim_problems(bundle, statement, fs)
+    found = examine_bundle(bundle, fs)
+    return [*found.problems, *_claims(bundle, found, fs)]
+
+
+def _claims(bundle: Path, found: Examined, fs: FileSystem) -> list[Problem]:
+    if found.problems or found.statement is None:
+        return []
+    return claim_problems(bundle, found.statement, fs)
 
 
 def _stray_problems(path: Path, history: History, fs: FileSystem) -> Iterator[Problem]:
