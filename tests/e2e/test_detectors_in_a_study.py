@@ -1,4 +1,4 @@
-"""A study whose treatment is watched: notes enter, stops end, and `assay audit` proves every decision from the evidence."""
+"""A study whose arms are watched: notes enter, stops end, and `assay audit` proves every decision from the evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ FIX = {
     "usage": {"input": 60, "output": 9},
 }
 DONE = {"tool_calls": [{"name": "done", "arguments": {}}], "usage": {"input": 70, "output": 2}}
-NOTED = LOOK | {"expect": "^You have called .bash. 3 times"}
 STUDY = """
 [study]
 name = "watched"
@@ -55,9 +54,9 @@ def study(tmp_path_factory: pytest.TempPathFactory, assay: Assay) -> dict[str, A
     write_task(root / "tasks", "calc-1")
     (root / "scripts").mkdir()
     asked = {"lane": "detector", "content": "NO", "usage": {"input": 40, "output": 1}, "repeat": True}
-    scripts = {
+    scripts: dict[str, list[Any]] = {
         "calc-1.plain": [LOOK, LOOK, LOOK, FIX, DONE],
-        "calc-1.noted": [LOOK, LOOK, LOOK, NOTED, FIX, DONE, asked],
+        "calc-1.noted": [LOOK, LOOK, LOOK, LOOK, FIX, DONE, asked],
         "calc-1.stopped": [LOOK, LOOK, LOOK, FIX, DONE],
     }
     for name, lines in scripts.items():
@@ -88,6 +87,10 @@ def test_the_note_reached_the_model_and_the_cell_went_on_to_its_fix(study: dict[
     seal = json.loads((cell(assay, "noted") / "live/SEAL.json").read_bytes())
     assert seal["facts"]["ended"] == "completed"
     assert (cell(assay, "noted") / "post/verdict.txt").read_text().split()[0] == "resolved"
+    wire = [json.loads(line) for line in (cell(assay, "noted") / "live/wire.jsonl").read_text().splitlines()]
+    noted = [row for row in wire if row.get("notes")]
+    assert [row["notes"][0]["first"] for row in noted] == [True, False, False]
+    assert all(row["sent"]["digest"] != row["body"]["digest"] for row in noted)
 
 
 def test_a_stop_is_an_end_of_its_own_and_what_was_there_is_graded(study: dict[str, Any], assay: Assay) -> None:
