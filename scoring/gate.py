@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from cells.artifacts import Role, Writer
 from cells.attempt import SealedAttempt
@@ -20,10 +21,11 @@ from cells.outcome import PatchState
 from cells.tasks.frozen import FrozenTask
 from scoring.canary import modules_of
 from scoring.collected import Change, Collected, filtered_name, unfiltered_name
+from scoring.documents import GateFile, put_document
 from scoring.pack import VerifierPack
 from scoring.patch import Section, join, sections_of
 from scoring.policy import Decision, PatchPolicy, decide
-from scoring.step_files import put, put_json
+from scoring.step_files import put
 
 GATE_VERSION = 1
 NAME = "post/gate.json"
@@ -58,7 +60,7 @@ def gate(sealed: SealedAttempt, task: FrozenTask, pack: VerifierPack, collected:
     put(sealed, filtered_name(task.id), gated.patch, Writer.GATE)
     put(sealed, STDERR, (round_trip.stderr if round_trip else "").encode("utf-8", "replace"), Writer.GATE)
     put(sealed, TEXT, gate_text(collected, sections, decision), Writer.GATE)
-    put_json(sealed, NAME, gate_document(collected, sections, gated), Writer.GATE)
+    put_document(sealed, NAME, GateFile, gate_document(collected, sections, gated), Writer.GATE)
     return gated
 
 
@@ -107,7 +109,7 @@ def counts_of(collected: Collected, sections: list[Section], decision: Decision)
     }
 
 
-def gate_document(collected: Collected, sections: list[Section], gated: Gated) -> dict[str, object]:
+def gate_document(collected: Collected, sections: list[Section], gated: Gated) -> dict[str, Any]:
     """gate.json."""
     decision = gated.decision
     return {

@@ -21,6 +21,7 @@ from cells.evidence.digest import digest_bytes
 from cells.outcome import Verdict, outcome_of, resolved_of, verdict_of
 from cells.tasks.frozen import FrozenTask
 from scoring.collected import filtered_name
+from scoring.documents import CheckpointFile, LeaksFile, MetricsFile, NoiseFile, ScoreResultFile, put_document
 from scoring.leak_index import LeakIndex
 from scoring.leaks import NAME as LEAKS
 from scoring.leaks import leaks_document
@@ -60,10 +61,10 @@ def score(
     """Write or adopt every file of the step."""
     leaks = leaks_document(sealed, cell, index)
     machine = noise_document(sealed, noise)
-    put_json(sealed, LEAKS, leaks, Writer.LEAK_SCAN)
-    put_json(sealed, NOISE, machine, Writer.NOISE)
-    put_json(sealed, CHECKPOINT, checkpoint_document(sealed, cell), Writer.SCORER)
-    put_json(sealed, METRICS, metrics_document(sealed, cell), Writer.SCORER)
+    put_document(sealed, LEAKS, LeaksFile, leaks, Writer.LEAK_SCAN)
+    put_document(sealed, NOISE, NoiseFile, machine, Writer.NOISE)
+    put_document(sealed, CHECKPOINT, CheckpointFile, checkpoint_document(sealed, cell), Writer.SCORER)
+    put_document(sealed, METRICS, MetricsFile, metrics_document(sealed, cell), Writer.SCORER)
     ended = ended_of(sealed)
     verdict = verdict_of(ended, verified.patch_state, verified.verdict)
     contaminated = bool(leaks["contaminated"] or machine["contaminated"])
@@ -80,7 +81,7 @@ def score(
             "reasons": machine["reasons"],
         }
     }
-    put_json(sealed, RESULT, result, Writer.SCORER)
+    put_document(sealed, RESULT, ScoreResultFile, result, Writer.SCORER)
     put(sealed, LOG, _log(result), Writer.SCORER)
     put(sealed, VERDICT, f"{verdict.value}\n{verified.reason}\n".encode(), Writer.SCORER)
     return scored
