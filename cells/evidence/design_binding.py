@@ -28,7 +28,8 @@ from cells.evidence.roots import StudiesRoot
 LAYOUT = 1
 """Version of the study directory's layout."""
 STUDY, PLAN, POLICY = "study.json", "plan.lock.json", "policy.json"
-FROZEN = ("tasks", "scripts", "inputs")
+TASKS = "tasks"
+FROZEN = (TASKS, "scripts", "inputs")
 """Folders whose bytes belong to the frozen design."""
 
 
@@ -46,18 +47,23 @@ def planned_detail(
 
 
 def frozen_digests(study: Path, fs: FileSystem = REAL) -> dict[str, dict[str, str]]:
-    """Folder -> entry -> digest of its tree (every file's digest and execute bit, every link's target)."""
+    """Folder -> name -> digest. A task is one name (every file's digest and execute bit, every link's target), since
+    it is
+    frozen by one rename; of other folders every file is one."""
     found: dict[str, dict[str, str]] = {}
     for folder in FROZEN:
         if fs.status(study / folder) is None:
             continue
         tree = fs.tree(study / folder)
         try:
-            entries = [entry for entry in tree.entries() if not entry.name.startswith(".")]
+            entries = tree.entries() if folder == TASKS else walk(tree)
+            names = [entry for entry in list(entries) if folder == TASKS or entry.kind is not Kind.DIRECTORY]
         finally:
             tree.close()
         found[folder] = {
-            encode_name(entry.name): _entry_digest(study / folder / entry.name, entry.kind, fs) for entry in entries
+            encode_name(entry.name): _entry_digest(study / folder / entry.name, entry.kind, fs)
+            for entry in names
+            if not entry.name.rpartition("/")[2].startswith(".")
         }
     return found
 

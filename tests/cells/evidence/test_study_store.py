@@ -15,6 +15,7 @@ from cells.evidence.locks import Busy
 from cells.evidence.roots import StudiesRoot
 from cells.evidence.specimen import Specimen, add_attempt, documents, empty_study, specimen_study
 from cells.evidence.study_store import StudyStore
+from cells.evidence.verify import verify_path
 
 
 @pytest.fixture
@@ -177,3 +178,30 @@ def test_a_root_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "root.json").write_text(json.dumps(document))
     with pytest.raises(EvidenceError, match="version 2"):
         StudiesRoot.open(tmp_path)
+
+
+def test_a_revision_cut_off_before_its_row_leaves_a_study_that_opens_and_says_so(tmp_path: Path) -> None:
+    """New tasks and scripts were frozen, then the power went: nothing that is bound changed."""
+
+    def populate(draft: Path) -> None:
+        (draft / "tasks/t").mkdir(parents=True)
+        (draft / "tasks/t/task.toml").write_bytes(b"id = 1\n")
+        (draft / "inputs/scripts").mkdir(parents=True)
+        (draft / "inputs/scripts/a.jsonl").write_bytes(b"{}\n")
+
+    store = StudyStore.create(StudiesRoot.ensure(tmp_path), "s", documents("s"), populate=populate)
+    (store.path / "tasks/u").mkdir()
+    (store.path / "tasks/u/task.toml").write_bytes(b"id = 2\n")
+    (store.path / "inputs/scripts/b.jsonl").write_bytes(b"{}\n")
+    assert reopened(store, frozen=True).name == "s"
+    problems = verify_path(store.path).problems
+    assert {(problem.path, problem.kind) for problem in problems} == {
+        ("tasks/u", "unfinished"),
+        ("inputs/scripts/b.jsonl", "unfinished"),
+    }
+    with store.writing():
+        store.revise("plan.lock.r002.json", canonical_json({"v": 1, "revision": 2}), {})
+    assert verify_path(store.path).ok
+    (store.path / "inputs/scripts/a.jsonl").write_bytes(b"{ }\n")
+    with pytest.raises(EvidenceError, match="inputs/scripts/a.jsonl: expected"):
+        reopened(store, frozen=True)
