@@ -62,6 +62,8 @@ class PostSettings:
     """With the digest of the live seal it draws the canary: nobody in the cell can know it."""
     noise: NoiseSection = field(default_factory=NoiseSection)
     limits: CollectLimits = field(default_factory=CollectLimits)
+    version: int = 1
+    """Number of the verification: 1 in the attempt itself."""
 
 
 DEFAULTS = PostSettings()
@@ -99,7 +101,8 @@ def run_post(
         changes=gated.changes,
         limits=cell.limits,
         owner=_owner(cell, settings.study),
-        seed=f"{settings.seed} {sealed.seal_digest}",
+        seed=f"{settings.seed} {settings.version} {sealed.seal_digest}",
+        version=settings.version,
     )
     verified = verified_of_attempt(sealed, case, gated, sandboxes, stop)
     on_phase("score")

@@ -49,6 +49,8 @@ class VerifyCase:
     owner: Owner
     seed: str
     """Seeds the canary: known to nobody before the attempt is sealed."""
+    version: int = 1
+    """Number of the verification among those of an attempt."""
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ def fixed(case: VerifyCase, gated: Gated) -> Verified | None:
     verify = case.task.verify
     invalid = policy.verdict is Verdict.INVALID
     return Verified(
+        version=case.version,
         patch=digest_bytes(case.patch),
         image=case.image.image_id,
         verifier_pack=case.pack.sha256,
@@ -115,13 +116,13 @@ def fixed(case: VerifyCase, gated: Gated) -> Verified | None:
     )
 
 
-def verified_of(case: VerifyCase, found: Verification, files: dict[str, str], version: int = 1) -> Verified:
+def verified_of(case: VerifyCase, found: Verification, files: dict[str, str]) -> Verified:
     """verify.json of a verification that ran."""
     judgement, verify = found.judgement, case.task.verify
     tests: dict[str, str] = dict(sorted(judgement.tests.items())) if judgement else {}
     script = verify.runner == "script"
     return Verified(
-        version=version,
+        version=case.version,
         patch=digest_bytes(case.patch),
         image=case.image.image_id,
         verifier_pack=case.pack.sha256,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from cells.errors import InfraFailure
 from cells.outcome import PatchState, Verdict
 from scoring.collected import read_collected
 from scoring.post_run import can_resume
+from scoring.regrade import regrade
 from scoring.table import cell_row, write_table
 from scoring.tree_archive import regular_files
 from scoring.verify import read_verified
@@ -151,6 +153,20 @@ def test_a_flipped_byte_in_the_patch_is_no_collection(finished: SealedAttempt, t
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     assert not can_resume(root)
+
+
+def test_a_regrade_verifies_again_and_touches_nothing(finished: SealedAttempt, calc: Bench, tmp_path: Path) -> None:
+    names = finished.names()
+    found = regrade(
+        finished.root, tmp_path / "scratch", calc.task, calc.image, calc.sandboxes, version=2, stop=threading.Event()
+    )
+    assert finished.names() == names
+    assert found.result.verdict is Verdict.RESOLVED and found.changed_tests == {}
+    assert (found.before.version, found.after.version) == (1, 2)
+    for scope, members in (("verification", found.verification), ("rescore", found.scores)):
+        assert {"verdict.txt"} < members.keys()
+        for name in members:
+            CONTRACT.row_for(name, scope)
 
 
 def test_the_row_of_a_cell_fits_the_table(finished: SealedAttempt, tmp_path: Path) -> None:
