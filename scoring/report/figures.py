@@ -1,0 +1,128 @@
+"""Figures: drawn by matplotlib as SVG, coloured by the page's own variables, with links and tooltips inside.
+
+Rules:
+1. A figure is drawn in stand-in colours; the page's style sheet says what they are in light, dark and print.
+2. The same content gives the same bytes: fixed hash salt, no date, no text measured by fonts of the machine.
+3. Names given by users are text, never mathematics or markup.
+4. Every mark with a number has a tooltip; where it stands for cells, it links to them.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scoring.report.markup import Html, element, trusted
+from scoring.statistics.printable import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH_IN = 10.0
+ROW_IN = 0.42
+_VARIABLES = ("ink", "muted", "line", "band", "paper", *(f"c{number}" for number in range(1, 13)))
+COLOURS = {name: f"#0a0b{number:02x}" for number, name in enumerate(_VARIABLES)}
+"""Stand-in colour of each variable of the style sheet."""
+SERIES = tuple(f"c{number}" for number in range(1, 9))
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
+"""Arms differ by marker too."""
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.edgecolor": COLOURS["line"],
+    "axes.labelcolor": COLOURS["muted"],
+    "axes.unicode_minus": True,
+    "text.color": COLOURS["ink"],
+    "xtick.color": COLOURS["muted"],
+    "ytick.color": COLOURS["ink"],
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+_FONT = re.compile(r"font: ([^;\"]*?)([\d.]+px) [^;\"]*(?=[;\"])")
+_HEAD = re.compile(r"^.*?(?=<svg )", re.DOTALL)
+_SIZE = re.compile(r' (?:width|height)="[\d.]+pt"')
+_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+@dataclass
+class Drawing:
+    """A figure under construction: `label` says what it shows, `name` makes its ids its own."""
+
+    name: str
+    label: str
+    figure: Figure
+    tips: dict[str, str] = field(default_factory=dict)
+
+    def tip(self, artist: Any, words: str, target: str | None = None) -> None:
+        """Give a mark its tooltip and its link."""
+        key = f"{self.name}-{len(self.tips)}"
+        artist.set_gid(key)
+        self.tips[key] = words
+        if target is not None:
+            artist.set_url(target)
+
+
+def draw(name: str, label: str, height_in: float, draw_into: Any, panels: int = 1) -> Html:
+    """The SVG of what `draw_into(drawing, axes...)` draws into a new figure with its panels side by side."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context({**_SETTINGS, "svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+        drawing = Drawing(name, label, figure)
+        draw_into(drawing, *figure.subplots(1, panels, squeeze=False)[0])
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata=_METADATA)
+    return trusted(_inline(out.getvalue(), drawing))
+
+
+def captioned(svg: Html, caption: Html | str, drawn: str = "") -> Html:
+    """A figure with its caption under it."""
+    return element("figure", element("div", svg, class_="scroll"), element("figcaption", caption), id=drawn or None)
+
+
+def name_rows(axes: Axes, names: list[str]) -> None:
+    """Names at the left of horizontal rows, the first at the top."""
+    axes.set_yticks(range(len(names)), [shortened(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+
+
+def shortened(name: str, most: int = 44) -> str:
+    """A name that fits beside a figure."""
+    shown = printable(name)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def colour(variable: str) -> str:
+    """The stand-in of a variable."""
+    return COLOURS[variable]
+
+
+def of_arm(place: int) -> tuple[str, str]:
+    """Colour and marker of the arm at this place of the study file."""
+    return COLOURS[SERIES[place % len(SERIES)]], MARKERS[place % len(MARKERS)]
+
+
+def _inline(svg: str, drawing: Drawing) -> str:
+    """The SVG as a part of an HTML page: no prologue, no size of its own, fonts and colours of the page."""
+    body = _SIZE.sub("", _HEAD.sub("", svg), count=2)
+    body = re.sub(r"<style type=\"text/css\">.*?</style>", "", body, flags=re.DOTALL)
+    body = _FONT.sub(r"font-size: \2", body)
+    for variable, stand_in in COLOURS.items():
+        body = body.replace(stand_in, f"var(--{variable})")
+    for key, words in drawing.tips.items():
+        body = body.replace(f'<g id="{key}">', f'<g id="{key}"><title>{html.escape(printable(words))}</title>', 1)
+    label = html.escape(printable(drawing.label), quote=True)
+    return body.replace("<svg ", f'<svg role="group" aria-label="{label}" ', 1).rstrip()
