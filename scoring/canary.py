@@ -170,7 +170,7 @@ def _inverted(content: bytes, found: _Found, random: Random) -> Canary | None:
     file = found.path.decode("utf-8", "surrogateescape")
     node = "::".join([file, *(one.name for one in found.classes), name])
     pinned = tuple(one for one in nodes_of(found.test) if one[0] == file)
-    return Canary(found.path, changed, name, found.test, (((file, node),), pinned), inverted=True)
+    return Canary(found.path, changed, name, found.test, (pinned, ((file, node),)), inverted=True)
 
 
 class _Inverter(ast.NodeTransformer):
@@ -236,5 +236,5 @@ def _standing_alone(files: Mapping[bytes, bytes], tests: Sequence[str], p2p: Seq
     name = f"test_{'_'.join(random.sample(_WORDS, 2))}"
     content = f"def {name}():\n    {_impossible(random)}\n".encode()
     pinned = min(p2p, key=lambda test: ("[" in test, len(test)), default=None)
-    select = [((file, f"{file}::{name}"),)] + ([nodes_of(pinned)] if pinned is not None else [])
+    select = ([nodes_of(pinned)] if pinned is not None else []) + [((file, f"{file}::{name}"),)]
     return Canary(path, content, name, pinned, tuple(select), inverted=False)

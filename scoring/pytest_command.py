@@ -9,7 +9,7 @@ _TAKES_VALUE = {
     "-c", "-k", "-m", "-o", "-p", "-W", "-n", "-r", "--rootdir", "--confcutdir", "--basetemp", "--junitxml",
     "--deselect", "--ignore", "--maxfail", "--timeout", "--cov",
 }  # fmt: skip
-_CHOOSES = ("-k", "-m", "-x", "--exitfirst", "--maxfail", "--deselect", "--lf", "--ff", "--last-failed")
+_CHOOSES = ("-k", "-m", "--deselect", "--lf", "--ff", "--last-failed")
 
 
 def arguments_of(command: Sequence[str]) -> int | None:
@@ -25,7 +25,18 @@ def chooses_tests(command: Sequence[str]) -> bool:
     start = arguments_of(command)
     if start is None:
         return True
-    return any("::" in word or word.startswith(_CHOOSES) for word in command[start:])
+    return stops_early(command) or any("::" in word or word.startswith(_CHOOSES) for word in command[start:])
+
+
+def stops_early(command: Sequence[str]) -> bool:
+    """Whether the first failure, a canary's say, may end the run before the other tests."""
+    words = command[arguments_of(command) or 0 :]
+    return any(word.startswith(("--exitfirst", "--maxfail")) or _is_short(word, "x") for word in words)
+
+
+def _is_short(word: str, letter: str) -> bool:
+    """Whether a group of one-letter options (`-qx`) holds a letter."""
+    return word[:1] == "-" and word[1:2] != "-" and word[1:].isalpha() and letter in word and word[1] not in "ckmopWnr"
 
 
 def without_paths(command: Sequence[str], known: set[str]) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -28,7 +28,7 @@ from scoring.canary import Canary, from_template, make_canary
 from scoring.collected import Change
 from scoring.judge import Expected, Judgement, RunFacts, SelfCheck, broken_run, check_self, judge
 from scoring.pack import PackFile, VerifierPack
-from scoring.pytest_command import arguments_of, chooses_tests, without_paths
+from scoring.pytest_command import arguments_of, chooses_tests, stops_early, without_paths
 from scoring.verifier_session import CandidateDied, Prepared, VerifierSession, VerifierSetting, open_verifier
 
 UNAPPLIABLE = "patch_unappliable"
@@ -121,19 +121,29 @@ class _Verifier:
     def run(self) -> Verification:
         """The story: open, hand over, prove, patch, run, judge."""
         with open_verifier(self._setting(), self._sandboxes, self._stop, self._clock) as session:
-            session.hand_over("tree", _with_canary(self._case.pack.tests, self._canary))
-            session.hand_over("beside", self._case.pack.beside)
-            base = session.run_on_base(self._request(self._self_check_command(), self._select()))
+            self._hand_over(session)
+            base = session.run_on_base(self._request(self._self_check_command(), self._select()) | {"canary": True})
             check = check_self(base, self._expected, self._canary)
             if not check.ok:
                 return self._result(Verdict.INVALID, SELF_CHECK, check, base, detail=check.detail)
             return self._candidate(session, check, base)
+
+    def _hand_over(self, session: VerifierSession) -> None:
+        """The pack; of the file that the canary stands in, both forms."""
+        canary, tests = self._canary, self._case.pack.tests
+        place = None if canary is None else canary.path
+        session.hand_over("tree", [file for file in tests if file.path != place])
+        session.hand_over("original", [file for file in tests if file.path == place])
+        if canary is not None:
+            session.hand_over("canary", [PackFile(canary.path, False, canary.content)])
+        session.hand_over("beside", self._case.pack.beside)
 
     def _candidate(self, session: VerifierSession, check: SelfCheck, base: RunFacts) -> Verification:
         request = self._request(list(self._case.task.verify.command), []) | {
             "changes": [change.model_dump() for change in self._case.changes],
             "allowed": [encode_name(path) for path in sorted(self._case.pack.gold)],
             "import_roots": [encode_name(root) for root in self._import_roots()],
+            "canary": not stops_early(self._case.task.verify.command),
         }
         try:
             prepared, facts = session.run_on_patch(request, self._case.patch)
@@ -205,14 +215,6 @@ class _Verifier:
 
     def _import_roots(self) -> tuple[bytes, ...]:
         return import_roots(self._case.task.verify.env, self._case.image.workdir)
-
-
-def _with_canary(tests: Sequence[PackFile], canary: Canary | None) -> list[PackFile]:
-    """The hidden tests, the canary's file in the place of the one that it was made from."""
-    if canary is None:
-        return list(tests)
-    kept = [file for file in tests if file.path != canary.path]
-    return [*kept, PackFile(canary.path, False, canary.content)]
 
 
 def _invalid(reason: str, detail: str, duration_s: float) -> Verification:

@@ -167,7 +167,7 @@ class VerifierSession:
         self._expect("opened", _MARGIN_S)
 
     def hand_over(self, area: str, files: Sequence[PackFile]) -> None:
-        """Sealed files for the `tree`, or `beside` it."""
+        """Sealed files for an area: `tree`, `canary`, `original`, `beside`."""
         for file in files:
             header = {
                 "type": "file",
@@ -179,7 +179,7 @@ class VerifierSession:
             self._send(header, file.content)
 
     def run_on_base(self, request: Mapping[str, Any]) -> RunFacts:
-        """Run on the base alone; `request` holds command, timeout_s, select, remove."""
+        """Run on the base alone; `request` holds command, timeout_s, select, remove, canary."""
         self._send({"type": "run", "kind": "self_check", **request})
         return self._result(request["timeout_s"])
 

@@ -157,6 +157,13 @@ def test_without_any_p2p_the_canary_stands_alone(calc: Bench, tmp_path: Path) ->
     assert bench.verify({"src/calc.py": RIGHT}).verdict is Verdict.UNRESOLVED
 
 
+def test_a_command_that_stops_at_the_first_failure_is_not_stopped_by_the_canary(calc: Bench, tmp_path: Path) -> None:
+    toml = TOML.replace('"-q"', '"-qx"')
+    bench = other(calc, tmp_path, toml, {"sealed/tests/tests/test_calc.py": FILES["sealed/tests/tests/test_calc.py"]})
+    assert bench.verify({"src/calc.py": RIGHT}).verdict is Verdict.RESOLVED
+    assert bench.verify({"src/calc.py": WRONG + b"#\n"}).verdict is Verdict.UNRESOLVED
+
+
 def test_a_removed_old_test_is_gone_before_the_hidden_ones_run(calc: Bench, tmp_path: Path) -> None:
     toml = TOML.replace("timeout_s = 20", 'timeout_s = 20\nremove = ["README.md"]')
     hidden = FILES["sealed/tests/tests/test_calc.py"] + b"\n\nimport os\nassert not os.path.exists('README.md')\n"

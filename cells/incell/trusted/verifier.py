@@ -57,8 +57,8 @@ class Setting:
     log_bytes: int
     report_bytes: int
     base: str = BASE
-    tree: list[SealedFile] = field(default_factory=list)
-    beside: list[SealedFile] = field(default_factory=list)
+    files: dict[str, list[SealedFile]] = field(default_factory=dict)
+    """Sealed files by area: `tree`, `canary` and `original` (with and without the canary in it), `beside`."""
 
 
 def serve(requests: int, answers: int) -> int:
@@ -87,7 +87,7 @@ def _answer(request: dict[str, Any], body: bytes, setting: Setting | None, answe
     if setting is None:
         raise Refused(f"{kind!r} before open")
     if kind == "file":
-        (setting.tree if request["area"] == "tree" else setting.beside).append(_sealed_file(request, body))
+        setting.files.setdefault(request["area"], []).append(_sealed_file(request, body))
     elif kind == "run":
         _run(request, body, setting, answers)
     else:
@@ -140,10 +140,11 @@ def _apply(request: dict[str, Any], patch: bytes, setting: Setting, scratch: str
 def _lay_sealed(request: dict[str, Any], setting: Setting, scratch: str) -> None:
     for name in request["remove"]:
         remove(setting.workdir, decode_name(name))
-    lay(setting.workdir, setting.tree, setting.user)
+    for area in ("tree", "canary" if request.get("canary") else "original"):
+        lay(setting.workdir, setting.files.get(area, ()), setting.user)
     pack = os.path.join(scratch, "pack")
     os.mkdir(pack, 0o755)
-    lay(pack, setting.beside, setting.user)
+    lay(pack, setting.files.get("beside", ()), setting.user)
 
 
 def _run_request(request: dict[str, Any], setting: Setting) -> RunRequest:
