@@ -31,6 +31,8 @@ PACK = "wire/bodies.pack"
 """The pack of an attempt, below live/."""
 INLINE = 1024
 MIN_CHUNK, MAX_CHUNK = 256, 32 * 1024
+_SHORT = 16
+"""Bytes of a digest by which a node names a child; the digest of the whole body is what is believed."""
 _NODE_TAG = b"assay-node\0"
 _LEVEL, _WINDOW = 3, 1 << 20
 _MAX_CHILDREN = 64
@@ -147,7 +149,7 @@ def _nodes(children: list[bytes]) -> Iterator[bytes]:
     but the last."""
     group: list[bytes] = []
     for child in children:
-        group.append(child)
+        group.append(child[:_SHORT])
         if len(group) > 1 and (child[-1] < 16 or len(group) == _MAX_CHILDREN):
             yield b"".join(group)
             group = []
@@ -156,11 +158,24 @@ def _nodes(children: list[bytes]) -> Iterator[bytes]:
 
 
 @dataclass(frozen=True)
+class PackRecord:
+    """Where a record's stored bytes lie, and what its header says of them."""
+
+    kind: bytes
+    digest: bytes
+    encoding: bytes
+    size: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Pack:
     """A pack that was read: where each record lies, and the bytes of a torn last record."""
 
     content: bytes
-    records: dict[bytes, tuple[bytes, bytes, int, int, int]]
+    records: dict[bytes, PackRecord]
+    """By the first `_SHORT` bytes of the digest."""
     torn_bytes: int
 
     def body(self, reference: BodyRef) -> bytes:
@@ -176,30 +191,30 @@ class Pack:
     def _chunks(self, root: bytes) -> Iterator[bytes]:
         stack, budget = [root], _MAX_BODY
         while stack:
-            kind, content = self._record(stack.pop())
+            kind, content = self._record(stack.pop()[:_SHORT])
             budget -= len(content)
             if budget < 0:
                 raise EvidenceError(f"body {root.hex()}: more than {_MAX_BODY} bytes")
             if kind == b"chunk":
                 yield content
             else:
-                stack.extend(content[at : at + 32] for at in range(len(content) - 32, -1, -32))
+                stack.extend(content[at : at + _SHORT] for at in range(len(content) - _SHORT, -1, -_SHORT))
 
     def _record(self, digest: bytes) -> tuple[bytes, bytes]:
-        if digest not in self.records:
+        record = self.records.get(digest)
+        if record is None:
             raise EvidenceError(f"pack: record {digest.hex()} is missing")
-        kind, encoding, size, start, end = self.records[digest]
-        stored = self.content[start:end]
-        content = _unpack(stored, size) if encoding == b"zstd" else stored
-        found = hashlib.sha256(content).digest() if kind == b"chunk" else _node_digest(content)
-        if found != digest or len(content) != size:
+        stored = self.content[record.start : record.end]
+        content = _unpack(stored, record.size) if record.encoding == b"zstd" else stored
+        found = hashlib.sha256(content).digest() if record.kind == b"chunk" else _node_digest(content)
+        if found != record.digest or len(content) != record.size:
             raise EvidenceError(f"pack: record {digest.hex()} has other bytes than its digest says")
-        return kind, content
+        return record.kind, content
 
 
 def read_pack(content: bytes) -> Pack:
     """The records of a pack. `EvidenceError` for anything that is not a record, except an incomplete last one."""
-    records: dict[bytes, tuple[bytes, bytes, int, int, int]] = {}
+    records: dict[bytes, PackRecord] = {}
     position = 0
     while position < len(content):
         header = _HEADER.match(content, position)
@@ -212,7 +227,9 @@ def read_pack(content: bytes) -> Pack:
             break
         if content[end : end + 1] != b"\n":
             raise EvidenceError(f"pack: the record at byte {position} does not end where it says")
-        records.setdefault(bytes.fromhex(header[2].decode()), (header[1], header[3], int(header[4]), header.end(), end))
+        digest = bytes.fromhex(header[2].decode())
+        record = PackRecord(header[1], digest, header[3], int(header[4]), header.end(), end)
+        records.setdefault(digest[:_SHORT], record)
         position = end + 1
     return Pack(content, records, len(content) - position)
 

@@ -1,6 +1,7 @@
 """What the gateway costs, against an echo server on loopback: added latency, throughput, memory, storage.
 
-Run: `.venv/bin/python infra/bench/gateway.py [--json] [--short]`. Three processes: this one (clients), the gateway, the
+Run: `.venv/bin/python infra/bench/gateway.py [--json] [--short] [--only NAME]`. Three processes: this one (clients),
+the gateway, the
 echo server.
 
 - added latency: time to the first byte through the gateway at 20 new requests a second over 16 open streams, less the
@@ -286,6 +287,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the gateway costs.")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--short", action="store_true", help="a tenth of the work")
+    parser.add_argument("--only", choices=("latency", "throughput", "memory", "storage"))
     asked = parser.parse_args()
     part = 10 if asked.short else 1
     directory = Path(tempfile.mkdtemp(prefix="agw"))
@@ -294,12 +296,14 @@ def main() -> None:
     echo.start()
     with GatewayProcess.start(directory / "run") as gateway:
         cells = Cells(gateway, directory, ports.get(timeout=30))
-        found = {
-            "latency": latency(cells, 1200 // part),
-            "throughput": throughput(cells, 20 / part),
-            "memory": memory(cells, 10_000 // part),
-            "storage": storage(cells, 200),
+        measures: dict[str, Callable[[], dict[str, Any]]] = {
+            "latency": lambda: latency(cells, 1200 // part),
+            "throughput": lambda: throughput(cells, 20 / part),
+            "memory": lambda: memory(cells, 10_000 // part),
+            "storage": lambda: storage(cells, 200),
         }
+        chosen = [asked.only] if asked.only else list(measures)
+        found = {name: measures[name]() for name in chosen}
     echo.terminate()
     shutil.rmtree(directory)
     print(json.dumps(found) if asked.json else json.dumps(found, indent=2))

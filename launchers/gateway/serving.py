@@ -21,6 +21,7 @@ from launchers.gateway.refusals import Refusal
 from launchers.gateway.session import Session
 
 _Result = TypeVar("_Result")
+_LAZY_S = 0.01
 _log = logging.getLogger("assay.gateway")
 
 
@@ -116,6 +117,8 @@ class Serving:
         self._own(asyncio.create_task(self._durable(mark)))
 
     async def _durable(self, mark: int) -> None:
+        """Make a response durable, a moment later: the sync of a request that comes meanwhile takes it along."""
+        await asyncio.sleep(_LAZY_S)
         try:
             await self.session.record.commit.durable(mark)
         except RecordLost as error:

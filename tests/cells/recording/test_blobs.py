@@ -85,7 +85,7 @@ def test_a_small_body_stands_in_the_row_whatever_its_bytes() -> None:
 
 def test_a_body_that_looks_like_a_node_is_still_a_body() -> None:
     pack, _ = packed(*growing(40))
-    [node] = [pack[start:end] for kind, _, _, start, end in read_pack(pack).records.values() if kind == b"node"][:1]
+    [node] = [pack[one.start : one.end] for one in read_pack(pack).records.values() if one.kind == b"node"][:1]
     imitation = node + b"." * INLINE
     again, [*_, reference, exact] = packed(*growing(40), imitation, node * 40)
     assert read_pack(again).body(reference) == imitation
@@ -109,8 +109,8 @@ def test_a_torn_tail_is_left_out_and_counted(data: Any) -> None:
     pack, references = packed(*bodies)
     length = data.draw(st.integers(0, len(pack)))
     read = read_pack(pack[:length])
-    assert all(end + 1 <= length for *_, end in read.records.values())
-    whole = max((end + 1 for *_, end in read.records.values()), default=0)
+    assert all(one.end + 1 <= length for one in read.records.values())
+    whole = max((one.end + 1 for one in read.records.values()), default=0)
     assert read.torn_bytes == length - whole
     if length < len(pack):
         with pytest.raises(EvidenceError):
