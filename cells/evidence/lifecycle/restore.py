@@ -18,7 +18,7 @@ from cells.errors import ConflictError, EvidenceError
 from cells.evidence.design_binding import PLAN
 from cells.evidence.fs import FileSystem, make_directories, write_handle
 from cells.evidence.fs_real import REAL
-from cells.evidence.ledger import Ledger
+from cells.evidence.ledger import LEDGER, Ledger
 from cells.evidence.lifecycle.archive_file import archive_members
 from cells.evidence.lifecycle.bag import bag_members
 from cells.evidence.lifecycle.export_index import Index, Item
@@ -121,13 +121,20 @@ def _refuse(source: Path, problems: list[Problem]) -> None:
 
 def _write(fs: FileSystem, path: Path, item: Item, chunks: Iterator[bytes]) -> None:
     make_directories(fs, path.parent)
-    handle = fs.create(path, 0o550 if item.executable else 0o440)
+    handle = fs.create(path, _mode(item))
     try:
         for part in chunks:
             write_handle(fs, handle, part)
         fs.fsync(handle)
     finally:
         fs.close(handle)
+
+
+def _mode(item: Item) -> int:
+    """Evidence is read-only; the ledger goes on."""
+    if item.path == LEDGER:
+        return 0o640
+    return 0o550 if item.executable else 0o440
 
 
 def _make_links(fs: FileSystem, place: Path, index: Index) -> None:

@@ -12,6 +12,7 @@ import pytest
 from cells.errors import ConflictError, EnvironmentFault, EvidenceError, UsageError
 from cells.evidence.digest import canonical_json
 from cells.evidence.locks import Busy
+from cells.evidence.removal import remove_tree
 from cells.evidence.roots import StudiesRoot
 from cells.evidence.specimen import Specimen, add_attempt, documents, empty_study, specimen_study
 from cells.evidence.study_store import StudyStore
@@ -148,7 +149,7 @@ def test_a_revision_is_a_new_file_with_a_row(store: StudyStore) -> None:
 def test_resuming_names_accepted_attempts_that_are_gone_and_changes_nothing(tmp_path: Path) -> None:
     store = specimen_study(tmp_path / "studies", cells=3)
     victim = next(iter(store.accepted().values()))
-    shutil.rmtree(store.bundle(victim))
+    remove_tree(store.bundle(victim))
     before = sorted(str(path) for path in store.path.rglob("*"))
     with pytest.raises(EvidenceError, match=victim.path):
         reopened(store).accepted()

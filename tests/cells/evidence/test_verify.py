@@ -18,6 +18,7 @@ from cells.evidence.digest import canonical_json
 from cells.evidence.history import Unit
 from cells.evidence.manifest import build_statement, read_statement
 from cells.evidence.publish import publish
+from cells.evidence.removal import remove_tree
 from cells.evidence.run_meta import RunFacts, build_run_meta
 from cells.evidence.specimen import Specimen, add_attempt, specimen_study
 from cells.evidence.study_store import StudyStore
@@ -64,7 +65,7 @@ def damage_member(store: StudyStore) -> None:
 
 
 def lose_bundle(store: StudyStore) -> None:
-    shutil.rmtree(store.bundle(first(store)))
+    remove_tree(store.bundle(first(store)))
 
 
 def plant_bundle(store: StudyStore) -> None:
@@ -78,6 +79,7 @@ def edit_plan(store: StudyStore) -> None:
 
 def link_bundle(store: StudyStore) -> None:
     bundle = store.bundle(first(store))
+    open_up(bundle)
     bundle.rename(store.path / "moved")
     bundle.symlink_to(store.path / "moved")
 

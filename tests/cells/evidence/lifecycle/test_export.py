@@ -25,6 +25,7 @@ from cells.evidence.lifecycle.export_index import carrier, is_carrier, parse_ind
 from cells.evidence.lifecycle.proof import drain, read_export
 from cells.evidence.lifecycle.restore import restore, restore_bundle
 from cells.evidence.policy import NotPermitted
+from cells.evidence.removal import remove_tree
 from cells.evidence.roots import StudiesRoot
 from cells.evidence.specimen import documents, specimen_study
 from cells.evidence.study_store import StudyStore
@@ -247,7 +248,7 @@ def test_a_study_that_is_consistent_in_its_carrier_and_wrong_in_itself_is_not_re
     shutil.copytree(store.root.path, forged)
     (forged / "s/ledger.jsonl").write_bytes(b"".join(lines[:-1]))
     (forged / "s/latest.json").unlink()
-    shutil.rmtree(forged / "s/cells" / str(next(iter(store.accepted()))))
+    remove_tree(forged / "s/cells" / str(next(iter(store.accepted()))))
     from cells.evidence.lifecycle.archive_file import write_archive
 
     cut = StudyStore(StudiesRoot.open(forged), "s")
