@@ -1,9 +1,11 @@
 """The error tree: the caller's bug, the world's fault and a measured result are three different things.
 
 Rules:
-1. Every error a person can meet is an `AssayError`; its message says what was asked, what was found, what is allowed or to be done.
+1. Every error a person can meet is an `AssayError`; its message says what was asked, what was found, what is allowed or
+   to be done.
 2. `exit_code` is the exit status of the command line (20-interface: 2 usage, 3 environment, 4 evidence or boundary).
-3. `InfraFailure` is a fault of the infrastructure during a cell. It must never be presented as behaviour of the agent, nor become a score.
+3. `InfraFailure` is a fault of the infrastructure during a cell. It must never be presented as behaviour of the agent,
+   nor become a score.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class InfraFailure(AssayError):
 
 
 class VerifierInvalid(AssayError):
-    """The verifier, the engine or the host failed after the run was sealed: verdict `invalid`, verified again, never 0."""
+    """The verifier, the engine or the host failed after the run was sealed: verdict `invalid`, verified again,
+    never 0.
+    """
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)

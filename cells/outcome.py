@@ -61,7 +61,7 @@ class EndedPolicy:
 
 
 _GRADED = EndedPolicy(retry=False, collect=True, accept=True)
-POLICY: dict[Ended, EndedPolicy] = {ended: _GRADED for ended in Ended} | {
+POLICY: dict[Ended, EndedPolicy] = dict.fromkeys(Ended, _GRADED) | {
     Ended.INFRA_LOST: EndedPolicy(retry=True, collect=False, accept=False)
 }
 
@@ -90,7 +90,9 @@ def outcome_of(ended: Ended, patch: PatchState | None) -> str:
 
 
 def verdict_of(ended: Ended, patch: PatchState | None, verified: Verdict | None) -> Verdict:
-    """The verdict of an attempt: `verified` is what the verifier said, None when it did not (yet) say anything valid."""
+    """The verdict of an attempt: `verified` is what the verifier said, None when it did not (yet) say anything
+    valid.
+    """
     if not POLICY[ended].collect:
         return Verdict.NOT_RUN
     if patch is None:

@@ -1,7 +1,9 @@
-"""What a sandbox is to both sides of the seal: specifications and protocols; launchers implement them, scoring is handed them.
+"""What a sandbox is to both sides of the seal: specifications and protocols; launchers implement them, scoring is
+handed them.
 
 Rules:
-1. Every container is hardened: no network, no capability unless listed here, no new privileges, read-only root, private IPC,
+1. Every container is hardened: no network, no capability unless listed here, no new privileges, read-only root, private
+   IPC,
    limits on memory, CPU, pids, files; our labels on it (30-evidence C1).
 2. Everything that leaves a container leaves through its stdout, framed, capped in bytes and time (`Channel`).
 3. A container is killed, waited for and removed by whoever created it; what a dead owner left is found by its labels.
@@ -97,7 +99,9 @@ class Channel(Protocol):
         """Send one frame."""
 
     def receive(self, deadline: float, max_body: int) -> Frame:
-        """The next frame. `deadline` is on time.monotonic(). ChannelTimeout, ChannelClosed; InfraFailure("bad_frame") for junk or excess."""
+        """The next frame. `deadline` is on time.monotonic(). ChannelTimeout, ChannelClosed;
+        InfraFailure("bad_frame") for junk or excess.
+        """
 
     def close(self) -> None:
         """Close both directions; safe twice."""
@@ -154,4 +158,6 @@ class SandboxFactory(Protocol):
         """Remove it; safe twice."""
 
     def engine_identity(self) -> dict[str, Any]:
-        """Engine name, version, id, start time, kernel, runtime, cgroup version: for fingerprints and for Exit.engine_changed."""
+        """Engine name, version, id, start time, kernel, runtime, cgroup version: for fingerprints and for
+        Exit.engine_changed.
+        """

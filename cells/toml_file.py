@@ -1,6 +1,7 @@
 """TOML files written by people: read once, checked against a model, errors that name file, line and key.
 
-Rules: unknown keys are errors; a name given twice is an error; the first problem in file order is told, with what was expected and found.
+Rules: unknown keys are errors; a name given twice is an error; the first problem in file order is told, with what was
+expected and found.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ Model = TypeVar("Model", bound=BaseModel)
 KeyPath = tuple[str | int, ...]
 _MAX_BYTES = 4 << 20
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
-_KEY = re.compile(r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_.\-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_\-]+))*)\s*=""")
+_NAME = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_\-]+)"""
+_KEY = re.compile(rf"^\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*=")
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_\-]+))\s*(?:\.|$)""")
 
 
 def load_toml(path: Path, model: type[Model]) -> tuple[Model, bytes]:
-    """The checked content of a TOML file and its exact bytes. InputFileError (exit 2) for everything that is wrong with it."""
+    """The checked content of a TOML file and its exact bytes. InputFileError (exit 2) for everything that is
+    wrong with it.
+    """
     content = read_text_file(path)
     try:
         text = content.decode("utf-8")

@@ -6,12 +6,15 @@ Rules:
    (gone at exit), and by the engine's identity at both ends (30-evidence D, "Docker faults").
 3. What the engine refuses or loses is InfraFailure, never the agent's doing.
 4. Kill, never stop: a grace period is lost time where PID 1 ignores SIGTERM.
+5. What could not be removed (an engine that is away for a moment) is tried again before the next volume is made; what
+   is still there when this process ends is the reaper's.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,16 +46,19 @@ class DockerSandboxes(SandboxFactory):
     def __init__(self, engine: Engine, run_directory: Path | None = None, hardening: Hardening = FULL) -> None:
         self._engine, self._run_directory, self._hardening = engine, run_directory, hardening
         self._process = this_process()
+        self._left: dict[str, Callable[[], None]] = {}
+        self._lock = threading.Lock()
 
     def create(self, spec: ContainerSpec) -> Container:
         """Create, not start. InfraFailure: "image_missing", "engine_refused" or "engine_lost"."""
         config = container_config(spec, self._labels(spec.owner), self._hardening)
         with _engine_faults(f"create the {spec.owner.role} container"):
             created = self._engine.api.create_container_from_config(config)
-        return DockerContainer(self._engine, created["Id"])
+        return DockerContainer(self._engine, created["Id"], self._leave)
 
     def create_volume(self, owner: Owner, limits: Limits) -> str:
         """A size-capped volume owned by the agent's uid; its name."""
+        self.sweep()
         labels, uid = self._labels(owner), AGENT_UID + self._engine.uid_offset
         with _engine_faults("create a volume"):
             if limits.disk_backing == "memory":
@@ -63,12 +69,36 @@ class DockerSandboxes(SandboxFactory):
 
     def remove_volume(self, name: str) -> None:
         """Remove it; safe twice."""
-        with _engine_faults(f"remove volume {name}"):
-            volumes.remove(self._engine.api, name)
+
+        def remove() -> None:
+            with _engine_faults(f"remove volume {name}"):
+                volumes.remove(self._engine.api, name)
+
+        try:
+            remove()
+        except InfraFailure:
+            self._leave(name, remove)
+            raise
+
+    def sweep(self) -> list[str]:
+        """Try again what could not be removed; the names of what is still left."""
+        with self._lock:
+            waiting, self._left = self._left, {}
+        for name, remove in waiting.items():
+            try:
+                remove()
+            except InfraFailure:
+                self._leave(name, remove)
+        with self._lock:
+            return sorted(self._left)
 
     def engine_identity(self) -> dict[str, Any]:
         """See `Engine.identity`."""
         return self._engine.identity()
+
+    def _leave(self, name: str, remove: Callable[[], None]) -> None:
+        with self._lock:
+            self._left[name] = remove
 
     def _labels(self, owner: Owner) -> Mapping[str, str]:
         return labels_of(owner, self._process, time.time())
@@ -77,9 +107,9 @@ class DockerSandboxes(SandboxFactory):
 class DockerContainer(Container):
     """A container on the engine; one thread at a time."""
 
-    def __init__(self, engine: Engine, container_id: str) -> None:
+    def __init__(self, engine: Engine, container_id: str, leave: Callable[[str, Callable[[], None]], None]) -> None:
         self.id = container_id
-        self._engine = engine
+        self._engine, self._leave = engine, leave
         self._born_under = engine.process()
         self._channel: AttachChannel | None = None
         self._group: str | None = None
@@ -130,7 +160,11 @@ class DockerContainer(Container):
             self._channel.close()
         if self._removed:
             return
-        remove_container(self._engine.api, self.id)
+        try:
+            remove_container(self._engine.api, self.id)
+        except InfraFailure:
+            self._leave(self.id, lambda: remove_container(self._engine.api, self.id))
+            raise
         self._removed = True
 
     def counters(self) -> dict[str, int | float | None]:

@@ -1,6 +1,7 @@
 """A cell: task x arm x sample, with an identity that needs no engine.
 
-`cell_id` is the digest of the canonical JSON of `CellSpec` (25-formats): task digest, arm name and content, limits, sample, recipe digests.
+`cell_id` is the digest of the canonical JSON of `CellSpec` (25-formats): task digest, arm name and content, limits,
+sample, recipe digests.
 Kernel, image rebuild and host do not change it; those are the runtime fingerprint of an attempt.
 """
 
@@ -21,7 +22,8 @@ class ArmContent:
     """What an arm fixes, with the model's section resolved into it (secret-free: a key is named, never held).
 
     `control` is "oracle" or "nop" for control arms, None for the arms of the study; controls never enter a comparison.
-    `model` is the canonical content of the model section plus `name`; for a scripted model it holds the digest of the cell's script.
+    `model` is the canonical content of the model section plus `name`; for a scripted model it holds the digest of the
+    cell's script.
     """
 
     name: str
@@ -35,7 +37,9 @@ class ArmContent:
 
 @dataclass(frozen=True)
 class CellLimits:
-    """Limits of one cell after study, arm and task were tightened into one; None is no limit. Seconds, MiB, tokens, decimal string."""
+    """Limits of one cell after study, arm and task were tightened into one; None is no limit. Seconds, MiB,
+    tokens, decimal string.
+    """
 
     clock: str
     wall_s: float
@@ -81,7 +85,9 @@ class CellSpec:
 
 
 def slug(text: str) -> str:
-    """A safe path segment for any identifier; what has no safe form gets `u-<8 hex>` (the original stands in spec.json)."""
+    """A safe path segment for any identifier; what has no safe form gets `u-<8 hex>` (the original stands in
+    spec.json).
+    """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     plain = re.sub(r"[^a-z0-9._]+", "-", plain.lower()).strip("-.")
     plain = re.sub(r"-{2,}", "-", plain)[:64].strip("-.")

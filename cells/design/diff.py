@@ -14,7 +14,9 @@ CellKey = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class CellChange:
-    """One cell that differs: `kind` is `rerun`, `new` or `dropped`; `why` names the changed keys with old and new value."""
+    """One cell that differs: `kind` is `rerun`, `new` or `dropped`; `why` names the changed keys with old and new
+    value.
+    """
 
     kind: str
     task: str

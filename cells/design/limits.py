@@ -1,4 +1,6 @@
-"""Limits of a cell: study, task and arm tightened into one. A wider limit in an arm or a task is refused, never silently cut."""
+"""Limits of a cell: study, task and arm tightened into one. A wider limit in an arm or a task is refused, never
+silently cut.
+"""
 
 from __future__ import annotations
 

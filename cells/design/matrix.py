@@ -2,9 +2,11 @@
 
 Rules (issue of the main job, "Design"):
 1. Controls come first, since a task that fails its control does not enter the study.
-2. Then blocks (task, sample) in random order from the study's seed; within a block the arms stand next to each other in random order,
+2. Then blocks (task, sample) in random order from the study's seed; within a block the arms stand next to each other in
+   random order,
    so that drift of machine or provider hits the arms of a pair alike.
-3. A block's place depends only on seed, task and sample, an arm's place only on seed, block and arm: adding tasks, samples or arms moves nothing else
+3. A block's place depends only on seed, task and sample, an arm's place only on seed, block and arm: adding tasks,
+   samples or arms moves nothing else
    relative to each other.
 """
 

@@ -1,4 +1,5 @@
-"""plan.lock.json: the frozen design. What was asked, resolved to digests, so that the same plan gives the same cells anywhere.
+"""plan.lock.json: the frozen design. What was asked, resolved to digests, so that the same plan gives the same cells
+anywhere.
 
 Rules:
 1. The bytes are canonical JSON; `plan_sha256` is their digest; the ledger binds it.
@@ -93,7 +94,9 @@ def plan_file_name(revision: int) -> str:
 
 
 def parse_plan(content: bytes, name: str) -> Plan:
-    """The plan in the bytes of a lock file. EvidenceError for another version, a changed cell or bytes that are not canonical."""
+    """The plan in the bytes of a lock file. EvidenceError for another version, a changed cell or bytes that are
+    not canonical.
+    """
     document = _document(content, name)
     study = document["study"]
     cells = tuple(_cell(entry, study, name) for entry in document["cells"])

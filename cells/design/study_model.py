@@ -1,6 +1,7 @@
 """The study file as types (20-interface, "Study file"): what a person writes, checked, unknown keys refused.
 
-Units: seconds, MiB, tokens, decimal money as a string. `Money` keeps exact decimals; a float is refused so that nothing is rounded in silence.
+Units: seconds, MiB, tokens, decimal money as a string. `Money` keeps exact decimals; a float is refused so that nothing
+is rounded in silence.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _decimal(value: Any) -> Decimal:
     if isinstance(value, Decimal):
         return value
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise ValueError(f'expected a decimal number in quotes, as "0.50"; found {value!r}')  # noqa: TRY004 (pydantic reports ValueError)
+        raise ValueError(f'expected a decimal number in quotes, as "0.50"; found {value!r}')
     try:
         number = Decimal(value)
     except InvalidOperation as error:
@@ -96,7 +97,9 @@ class BudgetSection(Section):
 
 
 class Price(Section):
-    """Prices per million tokens; a kind of token without a price costs what input costs, and the cost is unknown without usage."""
+    """Prices per million tokens; a kind of token without a price costs what input costs, and the cost is unknown
+    without usage.
+    """
 
     input_per_mtok: Money
     output_per_mtok: Money

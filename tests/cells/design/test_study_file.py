@@ -1,4 +1,4 @@
-"""A study file that is wrong is refused with file, line, key, what was found and what is expected; nothing is guessed."""
+"""A wrong study file is refused with file, line, key, what was found and what is expected; nothing is guessed."""
 
 from __future__ import annotations
 
