@@ -180,13 +180,13 @@ def test_counters_of_a_running_container_are_known(bench: Bench) -> None:
 def test_a_volume_is_empty_owned_by_the_agent_and_capped(bench: Bench, backing: str) -> None:
     limits = replace(LIMITS, disk_backing=backing)
     volume = bench.volume(limits)
-    servant = bench.servant(Mount(volume, "/work", read_only=False), limits=limits)
-    assert servant.value("s = os.stat('/work'); value = [s.st_uid, s.st_mode & 0o7777, os.listdir('/work')]") == [
+    servant = bench.servant(Mount(volume, "/volume", read_only=False), limits=limits)
+    assert servant.value("s = os.stat('/volume'); value = [s.st_uid, s.st_mode & 0o7777, os.listdir('/volume')]") == [
         65532,
         0o750,
         [],
     ]
-    fill = ["total, value = 0, None", "with open('/work/fill', 'wb', buffering=0) as stream:", "    try:"]
+    fill = ["total, value = 0, None", "with open('/volume/fill', 'wb', buffering=0) as stream:", "    try:"]
     fill += ["        while True:", "            total += stream.write(bytes(1 << 20))", "    except OSError as error:"]
     code, written = servant.value(*fill, "        value = [error.errno, total]")
     assert code == 28 and 24 << 20 <= written <= 32 << 20
@@ -194,8 +194,8 @@ def test_a_volume_is_empty_owned_by_the_agent_and_capped(bench: Bench, backing: 
 
 
 def test_a_volume_has_a_cap_on_its_number_of_files_too(bench: Bench) -> None:
-    servant = bench.servant(Mount(bench.volume(replace(LIMITS, disk_mb=8)), "/work", read_only=False))
-    loop = ["number = 0", "try:", "    while True:", "        open(f'/work/{number}', 'x').close(); number += 1"]
+    servant = bench.servant(Mount(bench.volume(replace(LIMITS, disk_mb=8)), "/volume", read_only=False))
+    loop = ["number = 0", "try:", "    while True:", "        open(f'/volume/{number}', 'x').close(); number += 1"]
     code, number = servant.value(*loop, "except OSError as error:", "    value = [error.errno, number]")
     assert code == 28 and 1900 < number < 2100
 
@@ -203,8 +203,8 @@ def test_a_volume_has_a_cap_on_its_number_of_files_too(bench: Bench) -> None:
 def test_a_volume_in_memory_lives_as_long_as_somebody_holds_it(bench: Bench) -> None:
     volume = bench.volume()
     holder = bench.servant(Mount(volume, "/in"), user="0:0", capabilities=("DAC_OVERRIDE",))
-    writer = bench.servant(Mount(volume, "/work", read_only=False))
-    writer.value("open('/work/f', 'w').write('kept'); os.chmod('/work/f', 0); os.chmod('/work', 0); value = 1")
+    writer = bench.servant(Mount(volume, "/volume", read_only=False))
+    writer.value("open('/volume/f', 'w').write('kept'); os.chmod('/volume/f', 0); os.chmod('/volume', 0); value = 1")
     writer.container.kill("test")
     writer.container.remove()
     assert holder.value("value = [open('/in/' + name).read() for name in os.listdir('/in')]") == ["kept"]
@@ -253,6 +253,17 @@ def test_removing_twice_is_no_error(bench: Bench) -> None:
     servant = bench.servant()
     servant.container.remove()
     servant.container.remove()
+
+
+@pytest.mark.fault
+def test_what_could_not_be_removed_is_tried_again(bench: Bench) -> None:
+    volume = bench.volume()
+    user = bench.servant(Mount(volume, "/work"))
+    with pytest.raises(InfraFailure, match="in use"):
+        bench.sandboxes.remove_volume(volume)
+    assert bench.sandboxes.sweep() == [volume]
+    user.container.remove()
+    assert bench.sandboxes.sweep() == []
 
 
 def test_everything_carries_our_labels(bench: Bench, engine: Engine) -> None:
