@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import cells.incell.agent as agent_side
 import cells.incell.trusted as trusted_side
 from cells.design.cell import CellLimits
-from cells.errors import BoundaryViolation
+from cells.errors import BoundaryViolation, EnvironmentFault
 from cells.sandbox import ContainerSpec, Limits, Mount, Owner
 from launchers.live_request import LiveRequest
 
@@ -70,7 +71,7 @@ def agent_spec(request: LiveRequest, volumes: CellVolumes, socket_dir: Path | No
     """The agent container. BoundaryViolation when a mount would show it something of the attempt."""
     mounts = [
         Mount(volumes.work, request.image.workdir, read_only=False),
-        Mount(str(_folder(agent_side)), agent_side.MOUNT, kind="directory"),
+        Mount(str(program_folder(agent_side)), agent_side.MOUNT, kind="directory"),
         *request.layers,
     ]
     if volumes.records is not None:
@@ -92,7 +93,7 @@ def collector_spec(request: LiveRequest, volumes: CellVolumes) -> ContainerSpec:
     limits = request.spec.limits
     mounts = [
         Mount(volumes.work, trusted_side.VOLUME_ROOT),
-        Mount(str(_folder(trusted_side)), trusted_side.MOUNT, kind="directory"),
+        Mount(str(program_folder(trusted_side)), trusted_side.MOUNT, kind="directory"),
     ]
     if volumes.records is not None:
         mounts.append(Mount(volumes.records, COLLECTOR_RECORDS))
@@ -129,5 +130,12 @@ def refuse_attempt_paths(mounts: Iterable[Mount], attempt_root: Path) -> None:
             )
 
 
-def _folder(package: object) -> Path:
-    return Path(str(getattr(package, "__file__", ""))).parent
+def program_folder(package: ModuleType) -> Path:
+    """Where a package of in-cell programs lies. EnvironmentFault when a cell's user could not read it."""
+    folder = Path(str(package.__file__)).parent
+    if folder.stat().st_mode & 0o005 != 0o005 or Path(str(package.__file__)).stat().st_mode & 0o004 == 0:
+        raise EnvironmentFault(
+            f"{folder}: a cell's own user must be able to read it; as installed it is not readable by others "
+            f"(chmod -R o+rX {folder})"
+        )
+    return folder

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from cells.design.cell import ArmContent, CellSpec
 from cells.design.study_model import TighterLimits
-from cells.errors import BoundaryViolation
+from cells.errors import BoundaryViolation, EnvironmentFault
 from cells.sandbox import Mount
 from cells.tasks.frozen import LiveTask
 from cells.tasks.image import TaskImage
 from launchers.live_request import LiveRequest
-from launchers.mounts import RECORDS_MB, CellVolumes, agent_spec, collector_spec, refuse_attempt_paths
+from launchers.mounts import RECORDS_MB, CellVolumes, agent_spec, collector_spec, program_folder, refuse_attempt_paths
 from launchers.specimen import LIMITS
 
 IMAGE = TaskImage("t", "sha256:1", "sha256:r", "/workspace", "c1", "t1", "c2", "t2")
@@ -66,6 +67,21 @@ def test_no_name_of_study_arm_or_cell_is_in_what_a_container_can_see(request_: L
     spec = agent_spec(request_, VOLUMES, tmp_path / "gw")
     seen = repr((spec.command, spec.environment, spec.workdir, spec.tmpfs, [mount.target for mount in spec.mounts]))
     assert not any(word in seen for word in ("study-name", "treatment-arm", "attempt", "a001"))
+
+
+def test_programs_that_a_cell_could_not_read_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    package = ModuleType("programs")
+    package.__file__ = str(tmp_path / "__init__.py")
+    Path(package.__file__).touch(mode=0o644)
+    tmp_path.chmod(0o755)
+    assert program_folder(package) == tmp_path
+    tmp_path.chmod(0o700)
+    with pytest.raises(EnvironmentFault, match="chmod"):
+        program_folder(package)
+    tmp_path.chmod(0o755)
+    Path(package.__file__).chmod(0o600)
+    with pytest.raises(EnvironmentFault, match="chmod"):
+        program_folder(package)
 
 
 @pytest.mark.parametrize("inside", ["", "live", "start/prompt.txt", ".."])

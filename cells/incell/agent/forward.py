@@ -24,10 +24,16 @@ def listen(port: int) -> socket.socket:
 
 
 def serve(server: socket.socket, target: str) -> None:
-    """Accept for ever; each connection gets one to the unix socket at `target`."""
+    """Accept for ever; each connection gets one to the unix socket at `target`.
+
+    Where the cell has no process left to give (its pids limit), a client sees its connection closed.
+    """
     while True:
         client, _ = server.accept()
-        threading.Thread(target=_join, args=(client, target), daemon=True).start()
+        try:
+            threading.Thread(target=_join, args=(client, target), daemon=True).start()
+        except RuntimeError:
+            client.close()
 
 
 def _join(client: socket.socket, target: str) -> None:
