@@ -71,6 +71,8 @@ class Facts(Row):
     hard_linked: Count | None = None
     left_out: tuple[LeftOut, ...] = ()
     left_out_counts: dict[str, Count] = Field(default_factory=dict)
+    ignored_known: bool = True
+    """Whether the base's ignore rules could be asked; without them no new file counts as ignored."""
 
 
 class RoundTrip(Row):

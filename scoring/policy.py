@@ -64,6 +64,8 @@ class Decision:
 
 def decide(collected: Collected, sections: Sequence[Section], policy: PatchPolicy) -> Decision:
     """Filter and judge the sections of an unfiltered patch."""
+    if collected.over_cap == "git_failed":
+        return Decision(PatchState.UNAPPLIABLE)
     if collected.over_cap is not None:
         return Decision(PatchState.REJECTED, rejections=(f"cap passed: {collected.over_cap}",))
     if collected.is_empty:

@@ -140,13 +140,12 @@ class _Verifier:
 
     def _candidate(self, session: VerifierSession, check: SelfCheck, base: RunFacts) -> Verification:
         request = self._request(list(self._case.task.verify.command), []) | {
-            "changes": [change.model_dump() for change in self._case.changes],
             "allowed": [encode_name(path) for path in sorted(self._case.pack.gold)],
             "import_roots": [encode_name(root) for root in self._import_roots()],
             "canary": not stops_early(self._case.task.verify.command),
         }
         try:
-            prepared, facts = session.run_on_patch(request, self._case.patch)
+            prepared, facts = session.run_on_patch(request, self._case.patch, self._case.changes)
         except CandidateDied as death:
             judgement = broken_run(self._expected, str(death))
             return self._result(judgement.verdict, judgement.reason, check, base, judgement=judgement)

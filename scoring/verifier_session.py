@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from cells.sandbox import (
     Owner,
     SandboxFactory,
 )
+from scoring.collected import Change
 from scoring.judge import RunFacts
 from scoring.pack import PackFile
 
@@ -183,8 +185,15 @@ class VerifierSession:
         self._send({"type": "run", "kind": "self_check", **request})
         return self._result(request["timeout_s"])
 
-    def run_on_patch(self, request: Mapping[str, Any], patch: bytes) -> tuple[Prepared, RunFacts | None]:
-        """Apply the patch and run; no facts when it does not apply. `CandidateDied`."""
+    def run_on_patch(
+        self, request: Mapping[str, Any], patch: bytes, changes: Sequence[Change] = ()
+    ) -> tuple[Prepared, RunFacts | None]:
+        """Apply the patch, hold it against what it must change, and run; no facts when it does not apply.
+
+        `CandidateDied`.
+        """
+        rows = [{"path": change.path, "new_mode": change.new_mode, "new": change.new} for change in changes]
+        self._send({"type": "changes"}, json.dumps(rows).encode("ascii"))
         self._send({"type": "run", "kind": "candidate", **request}, patch)
         answer = _parsed(_Prepared, self._expect("prepared", _MARGIN_S))
         prepared = Prepared(answer.problem, tuple(answer.restored))

@@ -136,6 +136,13 @@ def test_a_link_in_the_place_of_the_hidden_tests_catches_nothing(calc: Bench) ->
     assert found.verdict is Verdict.RESOLVED
 
 
+def test_a_patch_of_many_long_names_is_verified_like_any_other(calc: Bench) -> None:
+    """Naive: the list of files goes into one line, and the verifier breaks on it."""
+    long = {f"{'n' * 200}/{'m' * 200}/{number}.txt": b"x\n" for number in range(1900)}
+    found = calc.verify({"src/calc.py": RIGHT, **long})
+    assert found.verdict is Verdict.RESOLVED, found.detail
+
+
 @pytest.mark.parametrize("name", ["../outside.py", ".git/hooks/pre-commit", "src/../../x.py", "/abs.py"])
 def test_a_patch_that_names_what_is_not_in_the_tree_does_not_apply(calc: Bench, name: str) -> None:
     """Naive: `patch -p1` as root."""

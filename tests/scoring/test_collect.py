@@ -12,9 +12,11 @@ import zstandard
 from cells.artifacts import Role
 from cells.attempt import SealedAttempt
 from cells.errors import EvidenceError, InfraFailure
+from cells.outcome import PatchState
 from cells.sandbox import Frame
 from scoring.collect import CollectLimits, collect
 from scoring.collected import read_collected
+from scoring.policy import PatchPolicy, decide
 from tests.scoring.attempts import PlayedChannel, collector_frames, sealed_attempt
 from tests.scoring.calc_task import patch_of
 
@@ -89,6 +91,13 @@ def test_a_patch_over_a_cap_leaves_no_cut_patch(sealed: SealedAttempt) -> None:
     collected = collect(sealed, PlayedChannel(frames), "calc-1")
     assert collected.over_cap == "patch_bytes"
     assert sealed.read("post/calc-1.unfiltered.patch", Role.SCORING) == b""
+
+
+def test_a_git_that_fails_is_our_fault_and_no_rejection(sealed: SealedAttempt) -> None:
+    frames = collector_frames(ROWS, b"")
+    frames[2] = Frame({**frames[2].header, "complete": False, "reason": "git_failed", "round_trip": None})
+    collected = collect(sealed, PlayedChannel(frames), "calc-1")
+    assert decide(collected, [], PatchPolicy("pytest", "/workspace")).state is PatchState.UNAPPLIABLE
 
 
 def test_a_collection_whose_file_changed_is_refused(sealed: SealedAttempt) -> None:

@@ -137,6 +137,16 @@ def test_a_patch_over_a_cap_is_none_and_says_which(
     assert answer.ends["tree"]["complete"]
 
 
+def test_names_that_would_fill_a_listing_pass_the_cap_on_changes(tree: Path, base: Base, collector: Collector) -> None:
+    folder = "/".join(["\x01" * 240] * 3)
+    (tree / folder).mkdir(parents=True)
+    for number in range(1800):
+        os.symlink("\x02" * 3000, tree / folder / ("\x01" * 240 + str(number)))
+    answer = collector.collect(tree, base.git, base.tree)
+    assert answer.facts.over_cap == answer.ends["patch"]["reason"] == "changes"
+    assert len(answer.facts.changes) == 100 and answer.facts.changes_total == 1800
+
+
 def test_too_many_entries_end_the_listing_and_say_so(tree: Path, base: Base, collector: Collector) -> None:
     MUTATIONS["many_files"](tree)
     answer = collector.collect(tree, base.git, base.tree, walk={"entries": 50})
@@ -218,8 +228,11 @@ _LEAVES = st.one_of(
 )
 
 
-def _without_clashes(leaves: dict[bytes, tuple[str, bytes, bool]]) -> dict[bytes, tuple[str, bytes, bool]]:
-    kept: dict[bytes, tuple[str, bytes, bool]] = {}
+Leaves = dict[bytes, tuple[str, bytes, bool]]
+
+
+def _without_clashes(leaves: Leaves) -> Leaves:
+    kept: Leaves = {}
     for path, leaf in leaves.items():
         parts = path.split(b"/")
         above = {b"/".join(parts[:length]) for length in range(1, len(parts))}
@@ -228,19 +241,34 @@ def _without_clashes(leaves: dict[bytes, tuple[str, bytes, bool]]) -> dict[bytes
     return kept
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
+_TREES = given(
     removed=st.sets(st.sampled_from(["src", "manual", "tools/go.sh", "shortcut", "assets"])),
     leaves=st.dictionaries(_PATHS, _LEAVES, max_size=6),
 )
+_QUIET = [HealthCheck.function_scoped_fixture]
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=_QUIET)
+@_TREES
 def test_any_tree_makes_the_round_trip(
-    removed: set[str],
-    leaves: dict[bytes, tuple[str, bytes, bool]],
-    base: Base,
-    collector: Collector,
-    tmp_path_factory: pytest.TempPathFactory,
+    removed: set[str], leaves: Leaves, base: Base, collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    where = tmp_path_factory.mktemp("any")
+    _round_trip(removed, leaves, base, collector, tmp_path_factory)
+
+
+@pytest.mark.full
+@settings(max_examples=600, deadline=None, suppress_health_check=_QUIET)
+@_TREES
+def test_six_hundred_trees_make_the_round_trip(
+    removed: set[str], leaves: Leaves, base: Base, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    _round_trip(removed, leaves, base, collector, tmp_path_factory)
+
+
+def _round_trip(
+    removed: set[str], leaves: Leaves, base: Base, collector: Collector, factory: pytest.TempPathFactory
+) -> None:
+    where = factory.mktemp("any")
     root = where / "tree"
     subprocess.run(["cp", "-a", str(base.pristine), str(root)], check=True)
     for name in removed:

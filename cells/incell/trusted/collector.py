@@ -42,6 +42,8 @@ from .walk import TooManyEntries, WalkLimits
 ROOT = "/in"
 BASE_GIT = "/assay/collector.git"
 REQUEST_BYTES = 8 << 20
+LISTING_BYTES = 8 << 20
+"""Names and link targets in a listing; more of them is a cap passed, as is a number of changes."""
 _DIFF = ("diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-color", "--unified=3")
 _DIFF_FORM = ("--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=myers")
 
@@ -91,18 +93,29 @@ def _collect(request: dict[str, Any], scratch: str, answers: int) -> None:
         facts: dict[str, Any] = {"base_tree": base.tree, "tree": None, "over_cap": "entries", "changes": []}
     else:
         facts = _facts(snapshot, base, request["changes"])
-        added = [decode_name(row["path"]) for row in facts["changes"] if row["status"] == "A"]
-        hidden = ignored(repository, base, added, os.path.join(scratch, "ignore"))
-        for row in facts["changes"]:
-            row["ignored"] = decode_name(row["path"]) in hidden
+        _mark_ignored(facts, repository, base, os.path.join(scratch, "ignore"))
     write_frame(answers, {"type": "facts"}, json.dumps(facts).encode("ascii"))
     _send_patch(repository, request, facts, answers)
     _send_tree(root, limits, request["tree_bytes"], answers)
     write_frame(answers, {"type": "collected"})
 
 
+def _mark_ignored(facts: dict[str, Any], repository: Repository, base: Base, scratch: str) -> None:
+    """Say of each new file whether the base ignores it; where git cannot say, none is, and that is said."""
+    added = [decode_name(row["path"]) for row in facts["changes"] if row["status"] == "A"]
+    try:
+        hidden = ignored(repository, base, added, scratch)
+    except GitFailed:
+        hidden, facts["ignored_known"] = set(), False
+    for row in facts["changes"]:
+        row["ignored"] = decode_name(row["path"]) in hidden
+
+
 def _facts(snapshot: Snapshot, base: Base, changes_cap: int) -> dict[str, Any]:
     rows = changes(base, snapshot)
+    if sum(len(row["path"]) + len(row["target"] or "") for row in rows[:changes_cap]) > LISTING_BYTES:
+        changes_cap = 100
+        snapshot.over, snapshot.tree = snapshot.over or "changes", None
     return {
         "base_tree": base.tree,
         "over_cap": snapshot.over,
@@ -116,6 +129,7 @@ def _facts(snapshot: Snapshot, base: Base, changes_cap: int) -> dict[str, Any]:
         "hard_linked": snapshot.hard_linked,
         "left_out": snapshot.left_out,
         "left_out_counts": snapshot.left_out_counts,
+        "ignored_known": True,
     }
 
 
@@ -154,7 +168,10 @@ def _send_patch(repository: Repository, request: dict[str, Any], facts: dict[str
     elif facts["tree"] == facts["base_tree"]:
         stream.end(True, reason=None, round_trip={"ok": True, "tree": facts["tree"], "stderr": ""})
     else:
-        _send_diff(repository, request, facts, stream)
+        try:
+            _send_diff(repository, request, facts, stream)
+        except GitFailed:
+            stream.end(False, reason="git_failed", round_trip=None)
 
 
 def _send_diff(repository: Repository, request: dict[str, Any], facts: dict[str, Any], stream: _Stream) -> None:

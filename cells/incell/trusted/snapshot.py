@@ -189,8 +189,8 @@ def ignored(repository: Repository, base: Base, paths: list[bytes], scratch: str
         "-z",
         "--stdin",
         "--no-index",
-        stdin=b"\0".join(paths) + b"\0",
+        stdin=b"".join(b"./" + path + b"\0" for path in paths),  # `./`: a name may look like a pathspec with magic
         cwd=scratch,
         allowed=(0, 1),
     )
-    return set(output.split(b"\0")) - {b""}
+    return {path.removeprefix(b"./") for path in output.split(b"\0") if path}

@@ -8,8 +8,8 @@ Rules:
    read the report. Sealed files stay in this process's memory until they are laid.
 3. What is answered are facts: exit, report, output, exactness of the patch. The verdict is made on the host.
 
-Requests: `open` (work directory, user, environment, caps), `file` (a sealed file), `run` (kind `self_check` or
-`candidate`), `exit`.
+Requests: `open` (work directory, user, environment, caps), `file` (a sealed file), `changes` (what the patch changes),
+`run` (kind `self_check` or `candidate`, the patch as body), `exit`.
 Answers: `opened`; for `run`: `prepared` (kind `candidate` only), then `ran` with the report as body and `log` with
 the output; `error`.
 """
@@ -25,6 +25,7 @@ if not __package__:  # run as a script in the container: this directory is the p
     __package__ = os.path.basename(_here)
     __import__(__package__)
 
+import json
 import shutil
 import subprocess
 import tempfile
@@ -57,6 +58,8 @@ class Setting:
     log_bytes: int
     report_bytes: int
     base: str = BASE
+    changes: list[dict[str, str]] = field(default_factory=list)
+    """What the next patch changes: `{path, new_mode, new}`, names encoded."""
     files: dict[str, list[SealedFile]] = field(default_factory=dict)
     """Sealed files by area: `tree`, `canary` and `original` (with and without the canary in it), `beside`."""
 
@@ -88,6 +91,8 @@ def _answer(request: dict[str, Any], body: bytes, setting: Setting | None, answe
         raise Refused(f"{kind!r} before open")
     if kind == "file":
         setting.files.setdefault(request["area"], []).append(_sealed_file(request, body))
+    elif kind == "changes":
+        setting.changes = json.loads(body)
     elif kind == "run":
         _run(request, body, setting, answers)
     else:
@@ -122,13 +127,13 @@ def _run(request: dict[str, Any], patch: bytes, setting: Setting, answers: int) 
 
 def _apply(request: dict[str, Any], patch: bytes, setting: Setting, scratch: str) -> dict[str, Any]:
     problem = apply_patch(patch, setting.workdir, scratch, setting.user)
-    problem = problem or mismatch(setting.workdir, request["changes"])
+    problem = problem or mismatch(setting.workdir, setting.changes)
     if problem is not None:
         return {"problem": problem, "restored": []}
     restored = restore_machinery(
         setting.workdir,
         setting.base,
-        [decode_name(change["path"]) for change in request["changes"]],
+        [decode_name(change["path"]) for change in setting.changes],
         setting.runner,
         {decode_name(name) for name in request["allowed"]},
         [decode_name(name) for name in request["import_roots"]],
