@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-HEAVY = ("prefect", "pandas", "pyarrow", "scipy", "statsmodels")
+HEAVY = ("prefect", "matplotlib", "pandas", "pyarrow", "scipy", "statsmodels")
 
 PROBE = """
 import contextlib, io, json, sys
