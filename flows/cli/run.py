@@ -35,6 +35,7 @@ def command(ctx: click.Context, /, study: Path, studies: Path | None, as_json: b
     assay run study.toml
     assay run study.toml --workers 4 --limit 8
     """
+    from flows.report import write_report
     from flows.run import run_study
     from flows.selection import RunOptions
     from flows.status import status_document
@@ -42,9 +43,11 @@ def command(ctx: click.Context, /, study: Path, studies: Path | None, as_json: b
 
     root = studies_root(studies)
     report = run_study(study, root, RunOptions(**options), lambda line: click.echo(line, err=True))  # type: ignore[arg-type]
+    page = write_report(root, report.state.study.plan.study)
     document = status_document(report.state)
-    text = f"{headline(document)}\n\n{result_table(report.state)}"
-    emit(document | {"errors": list(report.errors), "paused": report.paused}, as_json=as_json, text=text)
+    text = f"{headline(document)}\n\n{result_table(report.state)}\n\nreport: {page}"
+    more = {"errors": list(report.errors), "paused": report.paused, "report": str(page)}
+    emit(document | more, as_json=as_json, text=text)
     for line in report.errors:
         click.echo(line, err=True)
     ctx.exit(report.exit_code)
