@@ -29,6 +29,7 @@ CALL_TIMEOUT_S = 120
 """How long one call may stay silent. A busy engine needs seconds to start a container, never minutes."""
 _POOL = 64
 _UNIX = "unix://"
+_PLAIN = (_UNIX, "tcp://")
 _PID_FILES = (Path("/run/docker.pid"), Path("/var/run/docker.pid"))
 
 
@@ -48,12 +49,18 @@ class Engine:
 
     @classmethod
     def connect(cls, host: str | None = None) -> Engine:
-        """The engine at `host`, else at DOCKER_HOST, else on the default socket. EnvironmentFault when none answers."""
+        """The engine at `host`, else at DOCKER_HOST, else on the default socket.
+
+        EnvironmentFault when none answers, or when it cannot be on this machine.
+        """
         address = host or os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-        try:
-            client = docker.DockerClient(
-                base_url=address, version="auto", timeout=CALL_TIMEOUT_S, max_pool_size=_POOL, tls=_tls(address)
+        if not address.startswith(_PLAIN):
+            raise EnvironmentFault(
+                f"asked the Docker engine at {address}; a cell shares folders and sockets with this machine, so the engine "
+                "must be on it: unix:///path/of/socket or tcp://127.0.0.1:port"
             )
+        try:
+            client = docker.DockerClient(base_url=address, version="auto", timeout=CALL_TIMEOUT_S, max_pool_size=_POOL)
         except (DockerException, requests.RequestException, OSError) as error:
             raise EnvironmentFault(
                 f"asked the Docker engine at {address}; no answer ({_first_line(error)}). "
@@ -155,16 +162,6 @@ def _pid_from_file() -> int | None:
         except (OSError, ValueError):
             continue
     return None
-
-
-def _tls(address: str) -> Any:
-    certificates = os.environ.get("DOCKER_CERT_PATH")
-    if address.startswith(_UNIX) or not os.environ.get("DOCKER_TLS_VERIFY") or not certificates:
-        return False
-    folder = Path(certificates)
-    return docker.tls.TLSConfig(
-        client_cert=(str(folder / "cert.pem"), str(folder / "key.pem")), ca_cert=str(folder / "ca.pem"), verify=True
-    )
 
 
 def _first_line(error: Exception) -> str:

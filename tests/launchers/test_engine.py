@@ -38,6 +38,14 @@ def test_no_engine_is_said_with_what_to_do(tmp_path: Path) -> None:
     assert caught.value.exit_code == 3 and str(tmp_path) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "host", ["ssh://somebody@elsewhere", "https://elsewhere:2376", "npipe:////./pipe/docker_engine"]
+)
+def test_an_engine_that_cannot_share_folders_with_us_is_refused(host: str) -> None:
+    with pytest.raises(EnvironmentFault, match="must be on it"):
+        Engine.connect(host)
+
+
 def test_the_description_holds_what_a_fingerprint_needs() -> None:
     found = describe(INFO, VERSION)
     assert (found["version"], found["runtime"], found["runtime_version"]) == ("24.0", "runc", "1.1")
