@@ -56,8 +56,8 @@ class Engine:
         address = host or os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
         if not address.startswith(_PLAIN):
             raise EnvironmentFault(
-                f"asked the Docker engine at {address}; a cell shares folders and sockets with this machine, so the engine "
-                "must be on it: unix:///path/of/socket or tcp://127.0.0.1:port"
+                f"asked the Docker engine at {address}; a cell shares folders and sockets with us, so the engine "
+                "must be on this machine: unix:///path/of/socket or tcp://127.0.0.1:port"
             )
         try:
             client = docker.DockerClient(base_url=address, version="auto", timeout=CALL_TIMEOUT_S, max_pool_size=_POOL)

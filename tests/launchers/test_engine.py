@@ -42,7 +42,7 @@ def test_no_engine_is_said_with_what_to_do(tmp_path: Path) -> None:
     "host", ["ssh://somebody@elsewhere", "https://elsewhere:2376", "npipe:////./pipe/docker_engine"]
 )
 def test_an_engine_that_cannot_share_folders_with_us_is_refused(host: str) -> None:
-    with pytest.raises(EnvironmentFault, match="must be on it"):
+    with pytest.raises(EnvironmentFault, match="must be on this machine"):
         Engine.connect(host)
 
 
