@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cells.outcome import EMPTY_PATCH, Ended
+from cells.outcome import EMPTY_PATCH, Ended, Verdict
 from scoring.report import numbers
 from scoring.report.contents import StudyContents
 from scoring.report.figures import ROW_IN, Drawing, colour, draw, name_rows
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
+NO_RESULT = "no result"
 _ENDINGS = {
     Ended.COMPLETED.value: "c3",
     EMPTY_PATCH: "c8",
@@ -29,7 +30,13 @@ _ENDINGS = {
     Ended.CONTEXT_LIMIT.value: "c10",
     Ended.STOPPED_BY_CONTROLLER.value: "c11",
     Ended.SANDBOX_BROKEN.value: "c12",
-    "no result": "line",
+    NO_RESULT: "line",
+}
+_VERDICTS = {
+    Verdict.RESOLVED.value: "c1",
+    Verdict.UNRESOLVED.value: "c2",
+    Verdict.INVALID.value: "c4",
+    NO_RESULT: "line",
 }
 _PHASES = {
     "prepare": "c8",
@@ -62,7 +69,18 @@ def outcome_bars(contents: StudyContents) -> Html:
     return _bars(
         "outcomes",
         "How the cells of each arm ended, in per cent of the cells planned",
-        {name: _endings(contents, name) for name in names},
+        {name: _counted(contents, name, "outcome", _ENDINGS) for name in names},
+        "% of planned cells",
+    )
+
+
+def verdict_bars(contents: StudyContents) -> Html:
+    """The same by verdict: what is believed of the task after the run."""
+    names = [*contents.design.arms, *contents.design.controls]
+    return _bars(
+        "verdicts",
+        "Verdicts of the cells of each arm, in per cent of the cells planned",
+        {name: _counted(contents, name, "verdict", _VERDICTS) for name in names},
         "% of planned cells",
     )
 
@@ -78,21 +96,22 @@ def phase_bars(contents: StudyContents) -> Html:
     )
 
 
-def _endings(contents: StudyContents, arm: str) -> list[_Part]:
-    counts = Counter(str(row["outcome"]) for row in contents.rows_of(arm))
+def _counted(contents: StudyContents, arm: str, column: str, shades: Mapping[str, str]) -> list[_Part]:
+    """The parts of an arm's planned cells by the words of a column; cells without a result are the last part."""
+    counts = Counter(str(row[column]) for row in contents.rows_of(arm))
     missing = sum(row["arm"] == arm for row in contents.open_cells)
     total = counts.total() + missing
     if missing:
-        counts["no result"] = missing
-    order = [*_ENDINGS, *sorted(counts.keys() - _ENDINGS.keys())]
+        counts[NO_RESULT] = missing
+    order = [*shades, *sorted(counts.keys() - shades.keys())]
     return [
         _Part(
             name=name,
             length=100 * counts[name] / total,
             shown=str(counts[name]),
             tip=f"{arm}: {name}, {numbers.counted(counts[name], 'cell')} of {total}",
-            target=None if name == "no result" else cells_target({"arm": arm, "outcome": name}),
-            shade=_ENDINGS.get(name, "muted"),
+            target=None if name == NO_RESULT else cells_target({"arm": arm, column: name}),
+            shade=shades.get(name, "muted"),
         )
         for name in order
         if counts[name]

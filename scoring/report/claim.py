@@ -52,12 +52,11 @@ def floor_words(analysis: Analysis, outcome: str) -> str:
     """What the noise floor of an outcome says beside its comparisons."""
     floor = analysis.floors.get(outcome)
     if not isinstance(floor, NoiseFloor):
-        return f"Noise floor of {outcome}: not estimable ({floor.reason if floor else 'no comparison'})."
-    unit = 100 if numbers.is_share(outcome) else 1
-    named = " points" if unit == 100 else ""
+        return f"Noise floor of {numbers.named(outcome)}: not estimable ({floor.reason if floor else 'no comparison'})."
+    reach = numbers.span(floor.low, floor.high, outcome) + (" points" if numbers.is_share(outcome) else "")
     return (
-        f"Noise floor of {outcome}: without any effect, 95 % of differences lie between {floor.low * unit:+.1f} and "
-        f"{floor.high * unit:+.1f}{named} (from {floor.source})."
+        f"Noise floor of {numbers.named(outcome)}: without any effect, 95 % of differences lie from {reach} "
+        f"({floor.source})."
     )
 
 
@@ -72,7 +71,7 @@ def _verdict(comparison: Comparison, alpha: float) -> str:
     assert isinstance(means, PairedMeans)
     p = comparison.p_holm if comparison.p_holm is not None else comparison.p
     interval = comparison.interval
-    treatment, control, outcome = question.treatment, question.control, question.outcome
+    treatment, control, outcome = question.treatment, question.control, numbers.named(question.outcome)
     if p is None or p >= alpha or means.difference == 0:
         return f"No difference is shown between {treatment} and {control} in {outcome}"
     more = "higher" if means.difference > 0 else "lower"
@@ -91,16 +90,17 @@ def _figures(comparison: Comparison, means: PairedMeans, analysis: Analysis) -> 
     adjusted = f", {numbers.p_value(comparison.p_holm)} after Holm" if comparison.p_holm is not None else ""
     pairs = int(comparison.pairs.paired.sum())
     clusters = counted(comparison.clusters, "repository", "repositories") if comparison.clusters != pairs else ""
+    tested = f"p = {numbers.p_value(comparison.p)}{adjusted}"
     return (
         f"{numbers.value(means.treatment, outcome)} against {numbers.value(means.control, outcome)}, "
-        f"{numbers.difference(means.difference, outcome)} ({shown}; p = {numbers.p_value(comparison.p)}{adjusted}), "
+        f"a difference of {numbers.difference(means.difference, outcome)} ({shown}; {tested}), "
         f"over {counted(pairs, 'paired task')}{' in ' + clusters if clusters else ''}"
     )
 
 
 def _names(comparison: Comparison) -> str:
     question = comparison.question
-    return f"{question.treatment} against {question.control} in {question.outcome}"
+    return f"{question.treatment} against {question.control} in {numbers.named(question.outcome)}"
 
 
 def _on_plan(contents: StudyContents) -> Iterator[Caveat]:
@@ -146,10 +146,25 @@ def _on_result(contents: StudyContents, analysis: Analysis | None) -> Iterator[C
     if contaminated:
         told = counted(contaminated, "contaminated cell")
         yield Caveat("notice", f"{told} included; the estimate without them stands beside.", "#comparisons")
+    yield from _on_noise(analysis)
     if analysis is not None and analysis.primary is not None:
         notes = [note for note in analysis.primary.notes if note]
         if notes:
             yield Caveat("notice", f"{'; '.join(notes)}.", "#comparison-1")
+
+
+def _on_noise(analysis: Analysis | None) -> Iterator[Caveat]:
+    """How often noise alone gives a difference as large as the claimed one."""
+    comparison = analysis.primary if analysis else None
+    if analysis is None or comparison is None or not isinstance(comparison.means, PairedMeans):
+        return
+    floor = analysis.floors.get(comparison.question.outcome)
+    if isinstance(floor, NoiseFloor):
+        share = floor.share_as_large(comparison.means.difference)
+        words = (
+            f"noise alone gives a difference as large in {100 * share:.2g} % of {floor.draws} draws ({floor.source})"
+        )
+        yield Caveat("notice", f"{words}.", "#comparisons")
 
 
 def _listed(names: list[str]) -> str:

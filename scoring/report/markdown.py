@@ -84,7 +84,7 @@ def _evidence(contents: StudyContents) -> Iterator[str]:
     yield f"- controls: {controls['as_expected']} of {controls['done']} ended as they must"
     yield f"- spent: {markdown(found.cost or 'no known cost')}"
     yield from (f"- withheld: {markdown(f'{task}: {why}')}" for task, why in found.withheld.items())
-    yield from (f"- {markdown(name)}: `{markdown(value)}`" for name, value in contents.provenance.facts)
+    yield from (f"- {markdown(name)}: {markdown(value)}" for name, value in contents.provenance.facts)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

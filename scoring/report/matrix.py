@@ -96,8 +96,9 @@ def _row(
     pairs: list[tuple[str, str]],
     found: dict[tuple[str, str], Entry],
 ) -> Html:
+    compared = {arm for pair in pairs for arm in pair}
     ways = [direction(found.get((task, control)), found.get((task, treatment))) for control, treatment in pairs]
-    cells = [_cell(task, arm, found.get((task, arm))) for arm in arms]
+    cells = [_cell(task, arm, found.get((task, arm)), compared) for arm in arms]
     marks = [
         element("td", _MARKS.get(way, "·") if way is not None else "·", title=_WORDS[way], class_=_way(way))
         for way in ways
@@ -112,11 +113,14 @@ def _row(
     )
 
 
-def _cell(task: str, arm: str, entry: Entry | None) -> Html:
+def _cell(task: str, arm: str, entry: Entry | None, compared: set[str]) -> Html:
+    """Shaded by share in arms that are compared; a control that resolves nothing is as it should be."""
     if entry is None:
         return element("td", "", class_="none")
     share = entry.share
-    shade = "none" if share is None else "full" if share == 1 else "zero" if share == 0 else "part"
+    shade = (
+        "none" if share is None or arm not in compared else "full" if share == 1 else "zero" if share == 0 else "part"
+    )
     return element("td", cells_link(entry.shown, task=task, arm=arm), class_=shade)
 
 

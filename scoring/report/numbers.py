@@ -15,6 +15,13 @@ def is_share(outcome: str) -> bool:
     return kind_of(outcome) in _SHARES
 
 
+def named(outcome: str) -> str:
+    """An outcome in words: what the sentence of a claim says."""
+    return {"resolved": "tasks resolved", "f2p_fraction": "F2P fraction", "p2p_fraction": "P2P fraction"}.get(
+        outcome, outcome.replace("_", " ")
+    )
+
+
 def value(number: float | None, outcome: str) -> str:
     """A mean of an outcome: 33.3 %, or four digits."""
     if number is None:
@@ -31,30 +38,33 @@ def difference(number: float | None, outcome: str) -> str:
 
 def ends(interval: Interval | NotEstimable | None, outcome: str) -> str:
     """The ends of an interval of a difference: +1.2 to +9.3."""
-    if not isinstance(interval, Interval):
-        return UNKNOWN
-    scale = 100 if is_share(outcome) else 1
-    form = "+.1f" if is_share(outcome) else "+.4g"
-    return f"{interval.low * scale:{form}} to {interval.high * scale:{form}}"
+    return span(interval.low, interval.high, outcome) if isinstance(interval, Interval) else UNKNOWN
+
+
+def span(low: float, high: float, outcome: str) -> str:
+    """Two differences, from one to the other, in the unit of `difference`."""
+    scale, form = (100, "+.1f") if is_share(outcome) else (1, "+.4g")
+    return f"{low * scale:{form}} to {high * scale:{form}}"
 
 
 def estimate(found: Estimate | NotEstimable, outcome: str) -> str:
-    """An estimate with its interval: 33.3 % (12.0 to 54.6)."""
+    """An estimate with its interval: 33.3 % (12.0 to 54.6); the ends of a share stay within 0 and 100."""
     if isinstance(found, NotEstimable):
         return UNKNOWN
     shown = value(found.value, outcome)
     if not isinstance(found.interval, Interval):
         return shown
-    scale = 100 if is_share(outcome) else 1
-    form = ".1f" if is_share(outcome) else ".4g"
-    return f"{shown} ({found.interval.low * scale:{form}} to {found.interval.high * scale:{form}})"
+    low, high = found.interval.low, found.interval.high
+    if not is_share(outcome):
+        return f"{shown} ({low:.4g} to {high:.4g})"
+    return f"{shown} ({100 * max(low, 0.0):.1f} to {100 * min(high, 1.0):.1f})"
 
 
 def p_value(p: float | None) -> str:
-    """A p value: three digits, or that it is smaller than 0.0001."""
+    """A p value: four digits, or that it is smaller than 0.0001."""
     if p is None:
         return UNKNOWN
-    return "< 0.0001" if p < 0.0001 else f"{p:.3g}"
+    return "< 0.0001" if p < 0.0001 else f"{p:.4g}"
 
 
 def seconds(number: float | None) -> str:

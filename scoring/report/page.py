@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from scoring.report import sections
 from scoring.report.analysis import Analysis
-from scoring.report.bars import outcome_bars, phase_bars
+from scoring.report.bars import outcome_bars, phase_bars, verdict_bars
 from scoring.report.cells import cells_section
 from scoring.report.claim import Caveat, caveats, claim, floor_words
 from scoring.report.contents import StudyContents
@@ -83,7 +83,12 @@ def _arms(contents: StudyContents, analysis: Analysis | None) -> Html:
     bars = captioned(
         outcome_bars(contents), "How cells ended; a part leads to its cells. Controls stand below the arms."
     )
-    return bars if analysis is None else join(bars, sections.arm_summary(contents, analysis))
+    if analysis is None:
+        return bars
+    verdicts = captioned(
+        verdict_bars(contents), "Verdicts of the same cells: what is believed of the task after the run."
+    )
+    return join(verdicts, bars, sections.arm_summary(contents, analysis))
 
 
 def _spending(contents: StudyContents, analysis: Analysis) -> Html:

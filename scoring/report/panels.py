@@ -103,7 +103,7 @@ def _revisions(revisions: tuple[Revision, ...]) -> Html:
             str(one.accepted_before),
             "yes" if one.verdicts_seen else "no",
             str(one.changed_cells),
-            "; ".join(one.design) or "–",
+            element("span", "; ".join(one.design) or "–", class_="prose"),
         )
         for one in revisions
     ]
@@ -115,7 +115,13 @@ def _runtimes(found: Provenance) -> Html:
     rows = []
     for one in found.runtimes:
         described = ", ".join(f"{name} {value}" for name, value in one.description.items())
-        rows.append((element("code", one.digest[:_SHORT], title=one.digest), str(one.cells), described))
+        rows.append(
+            (
+                element("code", one.digest[:_SHORT], title=one.digest),
+                str(one.cells),
+                element("span", described, class_="prose"),
+            )
+        )
     return table(("runtime", "cells", "what it is"), rows, caption="Machines and engines of accepted attempts")
 
 

@@ -66,9 +66,7 @@ def _comparison_row(number: int, comparison: Comparison, pair: int) -> list[Chil
         element("strong", numbers.difference(means.difference, outcome)),
         numbers.ends(comparison.interval, outcome),
         *tail,
-        "–"
-        if bounds is None
-        else f"{numbers.difference(bounds[0], outcome)} to {numbers.difference(bounds[1], outcome)}",
+        numbers.UNKNOWN if bounds is None else numbers.span(*bounds, outcome),
     ]
 
 
@@ -109,8 +107,8 @@ def _detail_facts(comparison: Comparison, analysis: Analysis) -> Iterator[tuple[
     if comparison.interval is not None:
         yield "interval", f"{numbers.ends(comparison.interval, outcome)} ({comparison.interval.method})"
     if comparison.bounds is not None:
-        low, high = (numbers.difference(end, outcome) for end in comparison.bounds)
-        yield "bounds", f"{low} to {high}: all missing cells against, or for, the treatment"
+        reach = numbers.span(*comparison.bounds, outcome)
+        yield "bounds", f"{reach}: all missing cells against, or for, the treatment"
     without = comparison.difference_without_contaminated
     yield "without contaminated cells", numbers.difference(without, outcome)
     for name, tasks in _named_tasks(comparison):

@@ -60,8 +60,9 @@ def frontier(contents: StudyContents, analysis: Analysis) -> Html | None:
             axes.set_xlabel(f"{amount.title} (mean of a cell)")
             axes.set_ylabel("resolved, %")
             axes.set_ylim(-4, 104)
+            axes.margins(x=0.25)
             axes.set_xlim(left=0)
-            axes.margins(x=0.15)
+            axes.locator_params(axis="x", nbins=5)
             axes.grid(color=colour("line"), linewidth=0.5)
 
     label = "Share of tasks resolved against mean spending of a cell, by arm"
@@ -113,6 +114,7 @@ def spread(contents: StudyContents) -> Html | None:
             name_rows(axes, [f"{shortened(arm, 24)}, {verdict}" for _, arm, verdict in groups] if not number else [])
             axes.set_ylim(len(groups) - 0.4, -0.6)
             axes.set_xlim(left=0)
+            axes.locator_params(axis="x", nbins=5)
             axes.set_xlabel(amount.title)
             axes.grid(axis="x", color=colour("line"), linewidth=0.5)
 
