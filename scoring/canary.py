@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -27,6 +28,11 @@ _WORDS = (
     "single", "small", "twice", "whole",
 )  # fmt: skip
 _AVOIDED = ("skip", "xfail", "usefixtures", "flaky", "given", "patch")
+
+
+# CPython 3.11 counts the depth of a syntax tree for the whole interpreter: two threads that build one at the same
+# moment can end in a SystemError.
+_ONE_TREE = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,11 @@ def from_template(template: bytes, p2p: Sequence[str], random: Random) -> Canary
     return Canary(path, content, name, next(iter(p2p), None), (), inverted=False)
 
 
+def _tree_of(source: str | bytes) -> ast.Module:
+    with _ONE_TREE:
+        return ast.parse(source)
+
+
 def nodes_of(test: str) -> tuple[tuple[str, str], ...]:
     """The pytest arguments that may mean a report id, longest module first: `[file, file::Class::name]`."""
     classname, _, name = test.partition("::")
@@ -118,7 +129,7 @@ def _originals(files: Mapping[bytes, bytes], p2p: Sequence[str]) -> Iterator[_Fo
 
 def _parsed(content: bytes) -> ast.Module | None:
     try:
-        return ast.parse(content)
+        return _tree_of(content)
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -201,7 +212,7 @@ class _Inverter(ast.NodeTransformer):
 def _invert(
     function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, random: Random
 ) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    impossible = ast.parse(_impossible(random)).body[0]
+    impossible = _tree_of(_impossible(random)).body[0]
     changed = copy.deepcopy(function)
     inverter = _Inverter(impossible)
     body: list[ast.stmt] = [inverter.visit(statement) for statement in changed.body]
