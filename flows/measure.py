@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, cast
 
-from prefect import flow
+from prefect import flow, tags
 from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
@@ -25,6 +25,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from cells.design.matrix import PlannedCell
 from cells.outcome import Verdict
 from flows.cell import CellRunner, live, post_run, runners
+from flows.orphans import mark_orphans, run_tags
 from flows.schedule import Schedule
 
 POLL_S = 0.5
@@ -56,7 +57,9 @@ def measure(run: CellRunner, schedule: Schedule, workers: int, halt: Halt) -> No
     runners[run.token] = run
     try:
         runner = cast(TaskRunner[PrefectFuture[Any]], ThreadPoolTaskRunner(max_workers=workers))
-        _measure.with_options(task_runner=runner, flow_run_name=run.study)(run.token, schedule, workers, halt)
+        mark_orphans()
+        with tags(*run_tags()):
+            _measure.with_options(task_runner=runner, flow_run_name=run.study)(run.token, schedule, workers, halt)
     finally:
         del runners[run.token]
 

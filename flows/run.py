@@ -31,11 +31,12 @@ from flows.progress import Progress, shown
 from flows.requests import clear_requests, requested
 from flows.runtime import runtime_facts
 from flows.selection import RunOptions, in_plan_order, select
-from flows.services import gateway_of, key_names, prefect_api
+from flows.services import endpoint_down, gateway_of, key_names, prefect_api
 from flows.status import StudyState, read_state, schedule_of
 from flows.summary import result_rows
 from launchers.docker_sandbox import DockerSandboxes
 from launchers.engine import Engine
+from launchers.gateway.client import GatewayProcess
 from launchers.images import build_task_image, open_base_image
 from launchers.reaper import reap
 
@@ -125,16 +126,14 @@ def _run(study: FrozenStudy, chosen: tuple[PlannedCell, ...], options: RunOption
         )
         for line in run.recovered:
             tools.say(line)
-        return _measure(study, chosen, options, run, tools)
+        return _measure(study, in_plan_order(study.plan, chosen), options, run, tools)
 
 
-def _measure(
-    study: FrozenStudy, chosen: tuple[PlannedCell, ...], options: RunOptions, run: Any, tools: _Tools
-) -> RunReport:
+def _measure(study: FrozenStudy, cells: list[PlannedCell], options: RunOptions, run: Any, tools: _Tools) -> RunReport:
     from flows.measure import Halt, measure
 
-    schedule = schedule_of(read_state(study), options.max_infra_retries, in_plan_order(study.plan, chosen))
-    admission = admit(options.workers, (cell.spec.limits for cell in chosen), available_memory_mb())
+    schedule = schedule_of(read_state(study), options.max_infra_retries, cells)
+    admission = admit(options.workers, (cell.spec.limits for cell in cells), available_memory_mb())
     if admission.note:
         tools.say(admission.note)
     done = len(schedule.cells) - len(schedule.open_cells())
@@ -143,20 +142,20 @@ def _measure(
     prefect_server.await_server_url(tools.api_url)
     halt = Halt(
         stop=tools.stop,
-        why=lambda: why_paused(study),
+        why=lambda: why_paused(study, run.live_side.gateway),
         waits=lambda: requested(study.store.path) == "pause",
         tell=lambda reason: run.board.note(paused=reason),
     )
     with shown(progress):
         measure(run, schedule, admission.workers, halt)
-    paused = why_paused(study) if schedule.open_cells() else None
+    paused = why_paused(study, run.live_side.gateway) if schedule.open_cells() else None
     return RunReport(read_state(study), tuple(run.errors), tools.stop.is_set(), paused, schedule.lost_cells())
 
 
-def why_paused(study: FrozenStudy) -> str | None:
-    """Why no new cell may start: a request, or the study's budget."""
+def why_paused(study: FrozenStudy, gateway: GatewayProcess | None) -> str | None:
+    """Why no new cell may start: a request, the study's budget, or a model's endpoint that is down."""
     asked = requested(study.store.path)
-    return f"asked to {asked}" if asked else over_budget(study)
+    return f"asked to {asked}" if asked else over_budget(study) or endpoint_down(gateway)
 
 
 def _ended(progress: Progress, unit: Unit) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cells.design.matrix import PlannedCell
+from cells.errors import InfraFailure
 from flows import prefect_server
 from launchers.gateway.client import GatewayProcess
 
@@ -25,6 +26,19 @@ def gateway_of(chosen: tuple[PlannedCell, ...]) -> Iterator[GatewayProcess | Non
     with tempfile.TemporaryDirectory(prefix="assay-") as run_dir:
         with GatewayProcess.start(Path(run_dir), key_names(chosen)) as gateway:
             yield gateway
+
+
+def endpoint_down(gateway: GatewayProcess | None) -> str | None:
+    """Which endpoint of a model does not answer, None when all do: a study must not spend its cells on it."""
+    if gateway is None:
+        return None
+    try:
+        down = [endpoint for endpoint in gateway.endpoints() if endpoint.down]
+    except InfraFailure as failure:
+        return f"the gateway is gone ({failure.detail})"
+    if not down:
+        return None
+    return f"the endpoint {down[0].name} is down ({down[0].detail}); run the study again when it answers"
 
 
 def key_names(chosen: tuple[PlannedCell, ...]) -> list[str]:

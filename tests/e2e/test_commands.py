@@ -257,3 +257,17 @@ def await_(condition: Callable[[], bool], timeout_s: float = 180.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the condition never held"
         time.sleep(0.05)
+
+
+@engine
+def test_an_endpoint_that_is_down_pauses_the_study_instead_of_burning_its_cells(assay: Any, workshop: Any) -> None:
+    workshop.task("add")
+    more = (
+        '[models.m]\nprovider = "openai"\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\nmax_retries = 1\n'
+        '[arms.m]\nharness = "reference"\nmodel = "m"\n'
+    )
+    study = workshop.study("unplugged", {}, samples=12, more=more)
+    code, out, err = assay.run("run", study, "--workers", "2", "--max-infra-retries", "0")
+    assert code == 130 and "is down" in out + err, out + err
+    assert len(assay.ledger("unplugged").started) < 12
+    assert assay.ledger("unplugged").accepted == {}
