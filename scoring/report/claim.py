@@ -162,7 +162,7 @@ def _on_noise(analysis: Analysis | None) -> Iterator[Caveat]:
     if isinstance(floor, NoiseFloor):
         share = floor.share_as_large(comparison.means.difference)
         words = (
-            f"noise alone gives a difference as large in {100 * share:.2g} % of {floor.draws} draws ({floor.source})"
+            f"the same arm twice gives a difference as large in {100 * share:.2g} % of {floor.draws} draws ({floor.source})"
         )
         yield Caveat("notice", f"{words}.", "#comparisons")
 

@@ -194,5 +194,10 @@
     const to = link && (link.getAttribute("href") || link.getAttribute("xlink:href"));
     if (to && to === location.hash && to.startsWith("#cells")) follow(true);
   });
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => { one.open = true; }));
+  let opened = []; // for paper everything is opened, and closed again afterwards
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach((one) => { one.open = true; });
+  });
+  addEventListener("afterprint", () => opened.forEach((one) => { one.open = false; }));
 })();
