@@ -193,7 +193,8 @@ class PolicySection(Section):
 
     licence: str | None = None
     privacy: Literal["public", "internal", "restricted"] = "internal"
-    retention: str | None = None
+    retention: Annotated[str, Field(pattern=r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")] | None = None
+    """YYYY-MM-DD after which the evidence must go; an export refuses after it."""
     may_publish: bool = False
 
 
