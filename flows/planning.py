@@ -7,10 +7,12 @@ Rules:
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from cells.artifacts.live_readers import check_detectors
@@ -63,7 +65,8 @@ def load_tasks(study: LoadedStudy) -> tuple[TaskDirectory, ...]:
     """The task directories that [study] tasks names (globs relative to the file), by id."""
     found: dict[str, TaskDirectory] = {}
     for index, pattern in enumerate(study.file.study.tasks):
-        directories = sorted(path.parent for path in study.directory.glob(f"{pattern}/task.toml"))
+        found_here = glob.glob(os.path.join(study.directory, pattern, "task.toml"))
+        directories = sorted(Path(path).parent for path in found_here)
         if not directories:
             raise study.error(
                 ("study", "tasks", index), f"asked for {pattern!r}; found no directory with a task.toml there"

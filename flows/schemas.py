@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from cells.artifacts.decision_rows import ControllerRow, ExplainedRow, ModelCallRow
+from cells.artifacts.seals import JournalRow, SealFile
 from cells.design.cell import ArmContent, CellLimits, CellSpec
 from cells.design.plan import TaskEntry
 from cells.design.study_model import StudyFile
@@ -31,7 +33,12 @@ _TYPES: dict[str, Any] = {
     "plan-task": TaskEntry,
     "ledger-row": Row,
     "provenance-image": TaskImage,
+    "seal": SealFile,
     "seal-budget": SessionTotals,
+    "journal-row": JournalRow,
+    "decision-ledger-row": ControllerRow,
+    "decision-debug-row": ExplainedRow,
+    "decision-model-call": ModelCallRow,
     "collect": Collected,
     "verify": Verified,
     **{name.replace("_", "-"): model for name, model in RECORDING.items()},
