@@ -135,6 +135,7 @@ def publish_unit(store: StudyStore, stage: Stage, kind: str, ids: Mapping[str, A
     _check_attempt_ids(stage, kind, ids)
     destination = store.path / stage.unit
     statement = build_statement(stage.path, kind, dict(ids), store.fs)
+    _acceptance(store.history(), stage.unit, statement, statement.digest)  # refused before anything is visible
     result: Published | Already = publish(stage.path, destination, statement, store.fs)
     unit = record_unit(store, stage.unit, statement, result.digest)
     stage.release()
