@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from cells.artifacts.members import digest_regular, digests, member_names
 from cells.artifacts.table import Contract
@@ -22,6 +24,43 @@ SEAL_VERSION = 1
 START_SEAL, LIVE_SEAL, JOURNAL = "start/SEAL.json", "live/SEAL.json", "post/journal.jsonl"
 BOUNDARIES = ("bwrap", "container", "uid", "none")
 """What held live readers, strongest first; `none` can never be reported as enforced."""
+
+
+class SealFile(BaseModel):
+    """`start/SEAL.json` and `live/SEAL.json`; the live one has `previous` and `facts`, and continues the start's."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    v: Literal[1]
+    phase: Literal["start", "live"]
+    members: dict[str, str]
+    """Digests by name, names relative to the attempt; the seal itself is no member."""
+    boundary: Literal["bwrap", "container", "uid", "none"]
+    versions: dict[str, Any]
+    previous: str | None
+    """Digest of start/SEAL.json."""
+    findings: list[dict[str, Any]]
+    facts: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _of_its_phase(self) -> SealFile:
+        if (self.phase == "live") != (self.previous is not None and self.facts is not None):
+            raise ValueError("previous and facts stand in the live seal, and only there")
+        return self
+
+
+class JournalRow(BaseModel):
+    """A row of `post/journal.jsonl`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    v: Literal[1]
+    seq: int
+    name: str
+    digest: str
+    writer: str
+    prev: str
+    """Digest of the row before, or of live/SEAL.json."""
 
 
 def seal_document(phase: str, members: Mapping[str, str], previous: str | None) -> dict[str, Any]:
@@ -50,14 +89,17 @@ def read_seal(root: Path, phase: str) -> dict[str, Any]:
     path = root / phase / "SEAL.json"
     content = files.read_regular(path)
     seal = files.read_json(path)
-    if not isinstance(seal, dict) or seal.get("v") != SEAL_VERSION or seal.get("phase") != phase:
-        raise EvidenceError(f"{path}: expected a version {SEAL_VERSION} seal of phase {phase}")
-    wanted = {"members": dict, "findings": list} | ({"facts": dict, "previous": str} if phase == "live" else {})
-    if wrong := sorted(key for key, kind in wanted.items() if not isinstance(seal.get(key), kind)):
-        raise EvidenceError(f"{path}: missing or of the wrong type: {', '.join(wrong)}")
+    try:
+        found = SealFile.model_validate(seal)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise EvidenceError(f"{path}: expected a version {SEAL_VERSION} seal; {where}: {first['msg']}") from error
+    if found.phase != phase:
+        raise EvidenceError(f"{path}: expected the seal of {phase}, found that of {found.phase}")
     if canonical_json(seal) != content:
         raise EvidenceError(f"{path}: not in its canonical form")
-    return seal
+    return dict(seal)
 
 
 def changed_members(root: Path, phase: str, seal: Mapping[str, Any]) -> list[str]:

@@ -11,12 +11,14 @@ Rules:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from cells.artifacts.decision_rows import DEBUG, LEDGER, MODEL_CALLS, ROWS, DecisionRow
 from cells.artifacts.live_readers import TRACE, arm_detectors, detector_reader, own_settings
 from cells.audit.findings import Violation
 from cells.audit.records import LiveRecord
@@ -27,10 +29,6 @@ from cells.errors import EvidenceError, UsageError
 from cells.evidence.files import read_json, read_regular
 from cells.recording.prefix import Prefix, holds_nothing_after, prefix_at
 
-LEDGER = "live/adaptive_control_ledger.jsonl"
-DEBUG = "live/adaptive_debug.jsonl"
-MODEL_CALLS = "live/llm_hurdle_detector.jsonl"
-RECORDS = (LEDGER, DEBUG, MODEL_CALLS)
 Row = Mapping[str, Any]
 
 
@@ -48,7 +46,7 @@ def audit_decisions(root: Path, record: LiveRecord) -> DecisionAudit:
     """All decisions of an attempt."""
     found = DecisionAudit()
     try:
-        rows = {name: _rows(root / name) for name in RECORDS}
+        rows = {name: _rows(root / name, kind) for name, kind in ROWS.items()}
         arm = _arm(root)
     except (EvidenceError, UsageError) as error:
         found.violations.append(Violation("record_broken", LEDGER, str(error)))
@@ -62,27 +60,21 @@ def audit_decisions(root: Path, record: LiveRecord) -> DecisionAudit:
     return found
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _rows(path: Path, kind: type[DecisionRow]) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     rows = []
     for number, line in enumerate(read_regular(path).splitlines(), start=1):
-        row = _row(line)
-        if row is None or row.get("seq") != number:
-            raise EvidenceError(f"{path.name}:{number}: expected decision {number} with turn, prefix and detector")
+        try:
+            row = kind.model_validate_json(line).model_dump(mode="json")
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise EvidenceError(f"{path.name}:{number}: {where}: {first['msg']}") from error
+        if row["seq"] != number:
+            raise EvidenceError(f"{path.name}:{number}: expected decision {number}, found {row['seq']}")
         rows.append(row)
     return rows
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    shape = {"turn": int, "prefix": dict, "detector": str}
-    is_row = isinstance(row, dict) and all(isinstance(row.get(key), kind) for key, kind in shape.items())
-    action = row.get("action") if is_row else None
-    return row if is_row and (action is None or isinstance(action, dict)) else None
 
 
 def _arm(root: Path) -> dict[str, ArmDetector]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 _NAMES = (
@@ -26,20 +27,20 @@ _VOLATILE = re.compile(r"0x[0-9a-fA-F]+|\b\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds)\b
 def failure_signature(row: Mapping[str, Any]) -> tuple[str, ...] | None:
     """The failing tests and messages of a tool result, sorted; None when it shows no failure.
 
-    Tests that name themselves count whatever the status; otherwise the harness has to say in a field that the call
-    failed.
+    Tests that name themselves count whatever the status; otherwise the harness has to say in a field that it failed.
     """
-    text = row.get("result_summary")
-    text = text if isinstance(text, str) else ""
+    text, status = row.get("result_summary"), row.get("exit_status")
+    failed = row.get("is_error") is True or (isinstance(status, int) and status != 0)
+    return _signature(text if isinstance(text, str) else "", str(row.get("tool_name")), failed)
+
+
+@lru_cache(maxsize=8192)
+def _signature(text: str, tool_name: str, failed: bool) -> tuple[str, ...] | None:
+    """Kept for each result: old results are looked at again at every turn, and do not change."""
     names = sorted({match[1].strip() for pattern in _NAMES for match in pattern.finditer(text)})
     messages = sorted({_VOLATILE.sub("#", match[1].strip()) for match in _MESSAGES.finditer(text)})
     if names:
         return (*names, *messages)
-    if not _said_to_fail(row):
+    if not failed:
         return None
-    return (str(row.get("tool_name")), *(messages or [_VOLATILE.sub("#", text)[:200]]))
-
-
-def _said_to_fail(row: Mapping[str, Any]) -> bool:
-    status = row.get("exit_status")
-    return row.get("is_error") is True or (isinstance(status, int) and status != 0)
+    return (tool_name, *(messages or [_VOLATILE.sub("#", text)[:200]]))

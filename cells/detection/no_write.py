@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cells.detection.judgement import Evidence, FixedDetector, Hit, Row, events
+from cells.detection.shell_writes import writes_files
 
 _WRITE_TOOL = re.compile(
     r"write|edit|patch|replace|insert|create|multiedit|notebookedit|str_replace_based_edit_tool", re.I
-)
-_WRITE_COMMAND = re.compile(
-    r"""(?<![-=<>&\d])>{1,2}\s*(?!&|/dev/null)[\w./~$"']|\bsed\b[^|;&]*\s-[a-zA-Z]*i|\bperl\b[^|;&]*\s-[a-zA-Z]*i|\btee\b|"""
-    r"""\bgit\s+(?:apply|am|checkout|restore|revert|cherry-pick|merge|mv|rm)\b|\bpatch\b\s|\b(?:cp|mv|rm|touch|mkdir|ln)\s|"""
-    r"""write_text|write_bytes|\bopen\([^)]*["'][wax]""",
 )
 
 
@@ -46,5 +42,4 @@ class NoWrite(FixedDetector):
 def _is_write(row: Row) -> bool:
     if row.get("is_error") is True:
         return False
-    name, arguments = str(row.get("tool_name")), str(row.get("arguments"))
-    return bool(_WRITE_TOOL.search(name) or _WRITE_COMMAND.search(arguments))
+    return bool(_WRITE_TOOL.search(str(row.get("tool_name"))) or writes_files(str(row.get("arguments"))))

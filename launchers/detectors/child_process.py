@@ -65,6 +65,11 @@ class DetectorChild:
         return child
 
     @property
+    def pid(self) -> int:
+        """The process that makes the wall; the child is below it."""
+        return self._process.pid
+
+    @property
     def gone(self) -> str | None:
         """Why it is dead, None while it lives."""
         return self._gone

@@ -17,11 +17,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from cells.artifacts.decision_rows import NoteAction, StopAction
 from cells.artifacts.live_readers import TRACE, detector_reader, own_settings
 from cells.attempt import LiveAttempt
 from cells.detection.judgement import Detector
 from cells.detection.notes import render, template_of
-from cells.detection.registry import code_digest, make
+from cells.detection.registry import make
 from cells.detection.schedule import ArmDetector
 from cells.evidence.digest import digest_bytes
 from launchers.detectors.child_process import DECISION_DEADLINE_S
@@ -119,15 +120,7 @@ class Controller:
             self._records.decided(moment, watched.arm.name, "none", f"child_gone: {error}", None)
             self._gone = str(error)
             return None
-        fields = {
-            "decision": answer.decision,
-            "evidence": [one.model_dump() for one in answer.evidence],
-            "facts": answer.facts,
-            "fields": sorted(watched.fields),
-            "code": code_digest(),
-            "took_s": round(time.monotonic() - began, 6),
-        }
-        self._records.explained(moment, watched.arm.name, fields)
+        self._records.explained(moment, answer, watched.fields, time.monotonic() - began)
         if answer.decision != "none":
             return answer
         self._records.decided(moment, watched.arm.name, "none", "no_hit", None)
@@ -139,12 +132,11 @@ class Controller:
         if answer.ask is None:
             return answer
         reply = await self._ask([one.model_dump() for one in answer.ask.messages])
-        record = {"exchange": reply.exchange, "error": reply.error, "text": reply.text}
         if reply.text is None:
-            self._records.asked_model(moment, watched.arm.name, answer.ask, record, None)
+            self._records.asked_model(moment, watched.arm.name, answer.ask, reply, None)
             return answer
         judged = await self._told(moment, watched, question(watched.arm.name, moment.turn, [], reply.text))
-        self._records.asked_model(moment, watched.arm.name, answer.ask, record, judged)
+        self._records.asked_model(moment, watched.arm.name, answer.ask, reply, judged)
         return judged
 
     async def _told(self, moment: Moment, watched: _Watched, message: Mapping[str, Any]) -> Answer:
@@ -170,13 +162,13 @@ class Controller:
 
     def _stop(self, moment: Moment, chosen: _Found) -> Decision:
         name = chosen.watched.arm.name
-        self._records.decided(moment, name, "stop", "hit", {"kind": "stop", **_left(chosen)})
+        self._records.decided(moment, name, "stop", "hit", StopAction(budget_left=_left(chosen)))
         return Decision("stop", by=name)
 
     def _note(self, moment: Moment, chosen: _Found) -> Decision:
         name = chosen.watched.arm.name
         text = render(chosen.watched.template, chosen.answer.facts)
-        action = {"kind": "note", "note_sha256": digest_bytes(text.encode()), "text": text, **_left(chosen)}
+        action = NoteAction(note_sha256=digest_bytes(text.encode()), text=text, budget_left=_left(chosen))
         self._records.decided(moment, name, "note", "hit", action)
         return Decision("note", text, name)
 
@@ -187,5 +179,5 @@ def _watch(arm: ArmDetector) -> _Watched:
     return _Watched(arm, detector, template_of(detector, arm.settings), fields)
 
 
-def _left(chosen: _Found) -> dict[str, int]:
-    return {"budget_left": chosen.watched.arm.budget - chosen.watched.acted}
+def _left(chosen: _Found) -> int:
+    return chosen.watched.arm.budget - chosen.watched.acted

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
+from cells.artifacts.decision_rows import Pointer
 from cells.artifacts.live_readers import own_settings
 from cells.detection.judgement import ENVELOPE, TEXT_CAP, Detector
 from cells.detection.schedule import ArmDetector
@@ -26,13 +27,6 @@ class ChildGone(Exception):
 
 class _Said(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Pointer(_Said):
-    """A piece of evidence: a row's turn and field."""
-
-    turn: Annotated[int, Field(ge=0)]
-    field: Annotated[str, Field(max_length=64)]
 
 
 class AskMessage(_Said):

@@ -1,26 +1,35 @@
-"""The three live records of detection: what the controller did, how a decision came about, what a model was asked.
-
-Every row carries turn, byte length and digest of the prefix that the decision was made from, so that anybody can make
-the prefix again and see that no later row was in it. Rows: `{v, seq, t_mono_s, segment, turn, detector, prefix:
-{length, digest}, ...}`.
-"""
+"""The three live records of detection: what the controller did, how a decision came about, what a model was asked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cells.artifacts import Writer
+from cells.artifacts.decision_rows import (
+    DEBUG,
+    LEDGER,
+    MODEL_CALLS,
+    AskedInput,
+    ControllerRow,
+    Decided,
+    DecisionRow,
+    ExplainedRow,
+    ModelAnswer,
+    ModelCallRow,
+    NoteAction,
+    PrefixMark,
+    StopAction,
+)
 from cells.attempt import LiveAttempt
+from cells.detection.registry import code_digest
 from cells.evidence.digest import digest_bytes
 from cells.recording.loose_json import loose_bytes
 from launchers.detectors.messages import REPLY_CAP, Answer, Ask
+from launchers.gateway.decisions import ModelReply
 
-LEDGER = "live/adaptive_control_ledger.jsonl"
-DEBUG = "live/adaptive_debug.jsonl"
-MODEL_CALLS = "live/llm_hurdle_detector.jsonl"
-RECORD_VERSION = 1
+_WRITERS = {LEDGER: Writer.CONTROLLER, DEBUG: Writer.CONTROLLER, MODEL_CALLS: Writer.DETECTOR}
 
 
 @dataclass(frozen=True)
@@ -42,45 +51,60 @@ class DecisionRecords:
     attempt: LiveAttempt
     _seq: dict[str, int] = field(default_factory=dict)
 
-    def decided(self, moment: Moment, detector: str, decision: str, why: str, action: Mapping[str, Any] | None) -> None:
-        """The controller acted (`action`) or did not (None), and why."""
-        fields = {"decision": decision, "applied": action is not None, "why": why, "action": action}
-        self._append(LEDGER, Writer.CONTROLLER, moment, detector, fields, sync=action is not None)
-
-    def explained(self, moment: Moment, detector: str, fields: Mapping[str, Any]) -> None:
-        """How the live prefix led to the decision."""
-        self._append(DEBUG, Writer.CONTROLLER, moment, detector, fields)
-
-    def asked_model(
-        self, moment: Moment, detector: str, ask: Ask, reply: Mapping[str, Any], answer: Answer | None
+    def decided(
+        self, moment: Moment, detector: str, decision: Decided, why: str, action: NoteAction | StopAction | None
     ) -> None:
+        """The controller acted (`action`) or did not (None), and why."""
+        row = ControllerRow(
+            **self._head(LEDGER, moment, detector),
+            decision=decision,
+            applied=action is not None,
+            why=why,
+            action=action,
+        )
+        self._append(LEDGER, row, sync=action is not None)
+
+    def explained(self, moment: Moment, answer: Answer, fields: frozenset[str], took_s: float) -> None:
+        """How the live prefix led to the decision."""
+        row = ExplainedRow(
+            **self._head(DEBUG, moment, answer.detector),
+            decision=answer.decision,
+            evidence=tuple(answer.evidence),
+            facts=answer.facts,
+            fields=tuple(sorted(fields)),
+            code=code_digest(),
+            took_s=round(took_s, 6),
+        )
+        self._append(DEBUG, row)
+
+    def asked_model(self, moment: Moment, detector: str, ask: Ask, reply: ModelReply, answer: Answer | None) -> None:
         """A model-backed call: its input in summary, its reply as the child got it, its result."""
         messages = [one.model_dump() for one in ask.messages]
-        content = "".join(one.content for one in ask.messages)
-        fields = {
-            "input": {
-                "messages": len(messages),
-                "chars": len(content),
-                "sha256": digest_bytes(loose_bytes(messages)),
-            },
-            "reply": {**reply, "text": str(reply.get("text") or "")[:REPLY_CAP]},
-            "result": None if answer is None else answer.decision,
-            "role": "detector",
-        }
-        self._append(MODEL_CALLS, Writer.DETECTOR, moment, detector, fields)
+        chars = sum(len(one.content) for one in ask.messages)
+        told = asdict(reply) | {"text": None if reply.text is None else _writable(reply.text)}
+        row = ModelCallRow(
+            **self._head(MODEL_CALLS, moment, detector),
+            input=AskedInput(messages=len(messages), chars=chars, sha256=digest_bytes(loose_bytes(messages))),
+            reply=ModelAnswer(**told),
+            result=None if answer is None else answer.decision,
+        )
+        self._append(MODEL_CALLS, row)
 
-    def _append(
-        self, name: str, writer: Writer, moment: Moment, detector: str, fields: Mapping[str, Any], sync: bool = False
-    ) -> None:
+    def _head(self, name: str, moment: Moment, detector: str) -> Mapping[str, Any]:
         seq = self._seq[name] = self._seq.get(name, 0) + 1
-        row = {
-            "v": RECORD_VERSION,
+        return {
             "seq": seq,
             "t_mono_s": round(moment.t_mono_s, 6),
             "segment": moment.segment,
             "turn": moment.turn,
             "detector": detector,
-            "prefix": {"length": moment.length, "digest": moment.digest},
-            **fields,
+            "prefix": PrefixMark(length=moment.length, digest=moment.digest),
         }
-        self.attempt.append(name, loose_bytes(row) + b"\n", writer, sync=sync)
+
+    def _append(self, name: str, row: DecisionRow, *, sync: bool = False) -> None:
+        self.attempt.append(name, loose_bytes(row.model_dump(mode="json")) + b"\n", _WRITERS[name], sync=sync)
+
+
+def _writable(text: str) -> str:
+    """As the child gets it: capped, and with what is no Unicode text replaced."""
+    return text[:REPLY_CAP].encode("utf-8", "replace").decode()

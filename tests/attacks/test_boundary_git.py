@@ -26,7 +26,7 @@ ME = "-c user.name=x -c user.email=x@x"
 
 RUNS_CODE = {
     "fsmonitor": f'git config core.fsmonitor "{RUN}"',
-    "hooks": f"mkdir h; {HOOK}; chmod +x h/*; git config core.hooksPath $PWD/h; cp h/* .git/hooks/",
+    "hooks": f"mkdir h; {HOOK}; chmod +x h/*; mkdir -p .git/hooks; cp h/* .git/hooks; git config core.hooksPath $PWD/h",
     "included configuration": f'printf "[core]\\n fsmonitor = {MARK}\\n" > inc; git config include.path ../inc',
     "configuration of a work tree": "git config extensions.worktreeConfig true;"
     f' printf "[core]\\n fsmonitor = echo {MARK}\\n" > .git/config.worktree',

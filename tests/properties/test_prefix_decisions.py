@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cells.artifacts.access import cut_prefix
+from cells.artifacts.decision_rows import LEDGER
 from cells.artifacts.live_readers import arm_detectors, detector_reader
 from cells.attempt import LiveAttempt
 from cells.detection.child import answer
@@ -21,7 +22,7 @@ from cells.evidence.digest import digest_bytes
 from cells.recording.prefix import prefix_through
 from cells.recording.trace import encode_trace_row
 from launchers.detectors.controller import Controller
-from launchers.detectors.records import LEDGER, Moment
+from launchers.detectors.records import Moment
 from launchers.gateway.decisions import ModelReply
 
 Row = dict[str, Any]

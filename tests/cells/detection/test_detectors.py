@@ -102,7 +102,11 @@ def test_text_that_only_looks_bad_is_no_failure_without_a_status() -> None:
         call(7, "apply_patch", "{}"),
         call(7, arguments="sed -i s/a/b/ x.py"),
         call(7, arguments="cat > x.py <<'E'"),
-        call(7, arguments="git apply fix.patch"),
+        call(7, arguments="git -C sub apply fix.patch"),
+        call(7, arguments="cd src && cp a.py b.py"),
+        call(7, arguments='{"command": "cd x; perl -pi -e s/a/b/ y.py"}'),
+        call(7, arguments="cat fix | /usr/bin/patch -p1"),
+        call(7, arguments="for f in *.py; do sed -i s/a/b/ $f; done"),
         call(7, arguments="""python3 -c "open('x.py', 'w').write('')" """),
     ],
     ids=lambda row: row["arguments"] if row["tool_name"] == "bash" else row["tool_name"],
@@ -113,7 +117,18 @@ def test_a_write_of_any_kind_ends_the_quiet(written: Row) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", ["grep -rn x . 2>&1", "ls > /dev/null", "python3 -m pytest -q 2>/dev/null", "a->b", "x >= 3"]
+    "arguments",
+    [
+        "grep -rn x . 2>&1",
+        "ls > /dev/null",
+        "python3 -m pytest -q 2>/dev/null",
+        "a->b",
+        "x >= 3",
+        "grep -rn patch .",
+        "git status",
+        "sed -n 1,9p x.py",
+        "ls mv cp",
+    ],
 )
 def test_reading_is_no_write(arguments: str) -> None:
     assert isinstance(NoWrite().judge([call(turn, arguments=arguments) for turn in range(8)], 7), Hit)

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from cells.artifacts.decision_rows import DEBUG, LEDGER, MODEL_CALLS
 from cells.artifacts.live_readers import arm_detectors
 from cells.attempt import LiveAttempt
 from cells.evidence.digest import digest_bytes
 from launchers.detectors.controller import Controller
 from launchers.detectors.messages import ChildGone
-from launchers.detectors.records import DEBUG, LEDGER, MODEL_CALLS, Moment
+from launchers.detectors.records import Moment
 from launchers.gateway.decisions import Decision, ModelReply
 
 Line = dict[str, Any]
