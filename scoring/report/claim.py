@@ -161,10 +161,8 @@ def _on_noise(analysis: Analysis | None) -> Iterator[Caveat]:
     floor = analysis.floors.get(comparison.question.outcome)
     if isinstance(floor, NoiseFloor):
         share = floor.share_as_large(comparison.means.difference)
-        words = (
-            f"the same arm twice gives a difference as large in {100 * share:.2g} % of {floor.draws} draws ({floor.source})"
-        )
-        yield Caveat("notice", f"{words}.", "#comparisons")
+        often = f"{100 * share:.2g} % of {floor.draws} draws ({floor.source})"
+        yield Caveat("notice", f"the same arm twice gives a difference as large in {often}.", "#comparisons")
 
 
 def _listed(names: list[str]) -> str:

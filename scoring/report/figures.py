@@ -50,6 +50,8 @@ _SETTINGS: dict[Any, Any] = {
 _FONT = re.compile(r"font: ([^;\"]*?)([\d.]+px) [^;\"]*(?=[;\"])")
 _HEAD = re.compile(r"^.*?(?=<svg )", re.DOTALL)
 _SIZE = re.compile(r' (?:width|height)="[\d.]+pt"')
+_ID = re.compile(r' id="([^"]*)"')
+_REFERENCE = re.compile(r"(?:url\(|xlink:href=\")#([^)\"]+)")
 _METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
@@ -119,10 +121,16 @@ def _inline(svg: str, drawing: Drawing) -> str:
     """The SVG as a part of an HTML page: no prologue, no size of its own, fonts and colours of the page."""
     body = _SIZE.sub("", _HEAD.sub("", svg), count=2)
     body = re.sub(r"<style type=\"text/css\">.*?</style>", "", body, flags=re.DOTALL)
-    body = _FONT.sub(r"font-size: \2", body)
+    body = _without_idle_ids(_FONT.sub(r"font-size: \2", body), set(drawing.tips))
     for variable, stand_in in COLOURS.items():
         body = body.replace(stand_in, f"var(--{variable})")
     for key, words in drawing.tips.items():
         body = body.replace(f'<g id="{key}">', f'<g id="{key}"><title>{html.escape(printable(words))}</title>', 1)
     label = html.escape(printable(drawing.label), quote=True)
     return body.replace("<svg ", f'<svg role="group" aria-label="{label}" ', 1).rstrip()
+
+
+def _without_idle_ids(svg: str, kept: set[str]) -> str:
+    """Only ids that something refers to stay: the library gives every figure the same names."""
+    used = kept | set(_REFERENCE.findall(svg))
+    return _ID.sub(lambda found: found.group() if found.group(1) in used else "", svg)

@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to over its DevTools pipe: what a page asked for, said and shows, as a person would see it."""
+"""A headless Chromium, spoken to over its DevTools pipe: what a page asked for, said and shows."""
 
 from __future__ import annotations
 
