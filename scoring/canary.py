@@ -84,7 +84,8 @@ def from_template(template: bytes, p2p: Sequence[str], random: Random) -> Canary
     return Canary(path, content, name, next(iter(p2p), None), (), inverted=False)
 
 
-def _tree_of(source: str | bytes) -> ast.Module:
+def syntax_tree(source: str | bytes) -> ast.Module:
+    """`ast.parse`, safe to call from several workers. SyntaxError, ValueError, RecursionError as it raises them."""
     with _ONE_TREE:
         return ast.parse(source)
 
@@ -129,7 +130,7 @@ def _originals(files: Mapping[bytes, bytes], p2p: Sequence[str]) -> Iterator[_Fo
 
 def _parsed(content: bytes) -> ast.Module | None:
     try:
-        return _tree_of(content)
+        return syntax_tree(content)
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -212,7 +213,7 @@ class _Inverter(ast.NodeTransformer):
 def _invert(
     function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, random: Random
 ) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    impossible = _tree_of(_impossible(random)).body[0]
+    impossible = syntax_tree(_impossible(random)).body[0]
     changed = copy.deepcopy(function)
     inverter = _Inverter(impossible)
     body: list[ast.stmt] = [inverter.visit(statement) for statement in changed.body]
