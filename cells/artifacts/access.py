@@ -6,7 +6,8 @@ Rules:
 2. A conditional file is given to a live role only when our code can check every condition; to the other roles when
    they name the purpose that the row states.
 3. A prefix ends before the first row of a later turn; a line without its newline is not a row; completed turns that do
-   not grow are `EvidenceError` (another row that looks back, as a late result does, stands where it stands).
+   not grow are `EvidenceError` (another row that looks back, as a late result does, stands where it stands). A note
+   decided about the turn, and the end of the session, came after it.
 4. A study may narrow what a live reader names, never widen it (`ReaderContract.narrowed`).
 """
 
@@ -169,15 +170,21 @@ def cut_prefix(content: bytes, turn: int, segment: int = 1, fields: Iterable[str
             if here <= completed:
                 raise EvidenceError(f"prefix row at byte {length}: completed turns went from {completed} to {here}")
             completed = here
-        if (here := max(here, last)) > (segment, turn):
+        here = max(here, last)
+        if here > (segment, turn) or _came_after(row, here == (segment, turn)):
             break
         last, length = here, length + len(line) + 1
         rows.append(row if kept is None else {key: row[key] for key in row if key in kept})
     return Prefix(turn, tuple(rows), length, digest_bytes(content[:length]))
 
 
+def _came_after(row: Mapping[str, Any], at_the_turn: bool) -> bool:
+    """Whether only a later moment can have made the row: a note decided about this turn, the end of the session."""
+    return row.get("event") == "session_end" or (row.get("event") == "injection" and at_the_turn)
+
+
 def position(row: Mapping[str, Any], last: tuple[int, int]) -> tuple[int, int]:
-    """(segment, turn) of a row; without a turn it stands where the row before does, in a new segment before turn 0."""
+    """(segment, turn) of a row; without a turn it stands where the row before does, in a new segment before turns."""
     segment = row.get("segment")
     here = segment if isinstance(segment, int) else last[0]
     turn = row.get("turn")

@@ -1,7 +1,8 @@
 """A directory against the contract: files without a row, required files that are missing, assistant-only files.
 
 Rules:
-1. An attempt is checked file by file; a study by its own files and each attempt, bundle and replay in it.
+1. An attempt is checked file by file; a study by its own files and each attempt, bundle and replay in it; a studies
+   root by its studies.
 2. What a unit must have depends on how far it came: post-run files are required once there is a `post/`.
 3. Any other directory is taken for a run of a foreign harness: only assistant-only files are violations there.
 """
@@ -39,6 +40,8 @@ def check_path(path: Path, contract: Contract = CONTRACT) -> list[Problem]:
     """All problems of a directory; `EvidenceError` when there is no directory."""
     if not path.is_dir() or path.is_symlink():
         raise EvidenceError(f"{path}: asked to check a directory against the contract; there is none")
+    if (path / "root.json").is_file():
+        return _check_root(path, contract)
     if (path / "study.json").is_file():
         return _check_study(path, contract)
     if (path / "start").is_dir():
@@ -75,6 +78,16 @@ def _problem_of(name: str, scope: Scope, contract: Contract) -> Problem | None:
     if row.assistant_only and name.startswith(HARNESS_FOLDER):
         return Problem(name, "assistant_only", _assistant_words(row))
     return None
+
+
+def _check_root(root: Path, contract: Contract) -> list[Problem]:
+    """A studies root: every study in it."""
+    return [
+        Problem(f"{study.name}/{one.path}", one.kind, one.detail)
+        for study in sorted(root.iterdir())
+        if (study / "study.json").is_file()
+        for one in _check_study(study, contract)
+    ]
 
 
 def _check_study(root: Path, contract: Contract) -> list[Problem]:

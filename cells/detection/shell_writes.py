@@ -15,63 +15,11 @@ _REDIRECTION = re.compile(r"""(?<![-=<>&\d])>{1,2}\s{0,8}(?!&|/dev/null)[\w./~$"
 _PYTHON = re.compile(r"""write_text|write_bytes|\bopen\([^)\n]{0,200}["'\\][wax]""")
 _SEPARATOR = re.compile(r"[|;&\n(){}`]|\\n|\$\(")
 _WORD = re.compile(r"[\w./+=~-]+")
-_PREFIXES = frozenset(
-    [
-        "command",
-        "cmd",
-        "script",
-        "input",
-        "sh",
-        "bash",
-        "-c",
-        "-lc",
-        "sudo",
-        "time",
-        "env",
-        "exec",
-        "xargs",
-        "then",
-        "do",
-        "else",
-    ]
-)
-_PROGRAMS = frozenset(
-    [
-        "tee",
-        "patch",
-        "cp",
-        "mv",
-        "rm",
-        "touch",
-        "mkdir",
-        "ln",
-        "rmdir",
-        "install",
-        "truncate",
-        "dd",
-        "rsync",
-        "unzip",
-        "ed",
-    ]
-)
+_PREFIXES = frozenset(_WORD.findall("command cmd script input sh bash -c -lc sudo time env exec xargs then do else"))
+_PROGRAMS = frozenset(_WORD.findall("tee patch cp mv rm touch mkdir ln rmdir install truncate dd rsync unzip ed"))
 _IN_PLACE = frozenset(("sed", "perl"))
 _GIT = frozenset(
-    [
-        "apply",
-        "am",
-        "checkout",
-        "restore",
-        "revert",
-        "cherry-pick",
-        "merge",
-        "rebase",
-        "mv",
-        "rm",
-        "stash",
-        "reset",
-        "pull",
-        "switch",
-    ]
+    _WORD.findall("apply am checkout restore revert cherry-pick merge rebase mv rm stash reset pull switch")
 )
 
 

@@ -17,7 +17,7 @@ from flows.cli.output import emit, json_option
     "path",
     type=click.Path(path_type=Path, exists=True),
     default=None,
-    help="Check a study, an attempt or a harness's run directory; for a file of an attempt, print its row.",
+    help="Check studies, a study, an attempt or a harness's run directory; for a file of an attempt, print its row.",
 )
 @json_option
 @click.pass_context

@@ -5,6 +5,7 @@ Naive: check the path, then open it; append to a name; trust the reader's own di
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -191,3 +192,16 @@ def test_a_sealed_attempt_that_was_changed_does_not_open_whatever_changed(tmp_pa
             open_sealed(root)
         (root / name).write_bytes(content)
     open_sealed(root)
+
+
+def test_nothing_of_ours_unpacks_an_archive_by_the_library_that_follows_what_is_in_it() -> None:
+    """Probes p10, p10b: extracting a cell's archive wrote devices, setuid files, links to the host, filters or not."""
+    root = Path(__file__).parents[2]
+    calls = {
+        (path.relative_to(root).as_posix(), node.attr)
+        for package in ("cells", "launchers", "scoring", "flows")
+        for path in (root / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("extractall", "extract", "unpack_archive")
+    }
+    assert calls == set()

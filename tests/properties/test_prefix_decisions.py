@@ -54,6 +54,8 @@ def traces(draw: st.DrawFn) -> list[list[Row]]:
                 )
             )
         turns.append(rows + ([_row("api_error", None)] if draw(st.booleans()) else []))
+        if turn and draw(st.booleans()):
+            turns[-1].insert(0, _row("injection", turn - 1, trigger="controller_note"))
     turns[0].insert(0, _row("session_start", None, context_size=draw(st.sampled_from([None, 1000]))))
     return turns
 
