@@ -239,7 +239,7 @@ def assemble(parts: Parts) -> CellRunner:
     """The runner of a study's cells, with what an earlier run left settled or ready to be resumed."""
     study = parts.study
     noise = NoiseSection.model_validate(study.plan.design["noise"])
-    settings = PostSettings(study=study.plan.study, noise=noise)
+    settings = PostSettings(study=study.plan.study, seed=study.plan.seed, noise=noise)
     post_side = PostSide(study.store, parts.sandboxes, parts.stop, parts.runtime, settings)
     recovered = recover(post_side, study.plan.cells)
     return CellRunner(

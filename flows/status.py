@@ -21,6 +21,7 @@ from cells.evidence.history import History, Unit
 from cells.outcome import Verdict
 from flows.board import PHASES
 from flows.freezing import FrozenStudy
+from flows.regrades import with_regrades
 from flows.schedule import EXPECTED_OF_CONTROL, Schedule
 from launchers.labels import OwnerProcess, start_ticks, this_process
 
@@ -65,7 +66,9 @@ def read_state(study: FrozenStudy) -> StudyState:
     """The state of a study on disk, and of its run if one is going on. Needs no lock."""
     history = study.store.history()
     board = _board(study.store.path / "locks" / "running.json")
-    return StudyState(study, history.accepted_units(), history, tuple(board.pop("running", ())), board)
+    return StudyState(
+        study, with_regrades(history.accepted_units(), history), history, tuple(board.pop("running", ())), board
+    )
 
 
 def schedule_of(state: StudyState, max_retries: int, cells: Iterable[PlannedCell] | None = None) -> Schedule:

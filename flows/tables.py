@@ -19,6 +19,7 @@ from cells.errors import EvidenceError, UsageError
 from cells.evidence.history import Unit
 from cells.outcome import Verdict
 from flows.freezing import open_study
+from flows.regrades import regraded_columns
 from flows.status import StudyState, read_state
 from scoring.columns import NAMES
 from scoring.table import cell_row
@@ -72,7 +73,7 @@ def row_of_bundle(state: StudyState, cell: PlannedCell, unit: Unit) -> Row:
             f"{unit.path}: its manifest has the digest {row['bundle_sha256']}, the ledger says {unit.digest}; "
             "`assay verify` says more"
         )
-    return row
+    return row | regraded_columns(unit)
 
 
 def row_of_ledger(state: StudyState, cell: PlannedCell, unit: Unit) -> Row:

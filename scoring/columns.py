@@ -35,6 +35,7 @@ COLUMNS = (
     Column("patch", "text", "", "present, empty, rejected or unappliable"),
     Column("verdict", "text", "", "resolved, unresolved, invalid or not_run"),
     Column("reason", "text", "", "reason of the verdict"),
+    Column("verification", "count", "", "number of the verification that the verdict comes from; 1: the attempt's own"),
     Column("resolved", "count", "", "1 or 0; null for invalid and not_run"),
     Column("f2p_passed", "count", "tests", "tests that must turn and passed"),
     Column("f2p_total", "count", "tests", "tests that must turn"),

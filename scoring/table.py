@@ -130,6 +130,7 @@ def _outcome(read: _Reader, facts: dict[str, Any]) -> dict[str, Any]:
         "verdict": result.get("verdict") or verify.get("verdict"),
         "reason": result.get("reason") or verify.get("reason"),
         "resolved": result.get("resolved"),
+        "verification": verify.get("version"),
         "f2p_passed": f2p.get("passed"),
         "f2p_total": f2p.get("total"),
         "f2p_fraction": _quotient(f2p, result.get("reward")),

@@ -271,3 +271,23 @@ def test_an_endpoint_that_is_down_pauses_the_study_instead_of_burning_its_cells(
     assert code == 130 and "is down" in out + err, out + err
     assert len(assay.ledger("unplugged").started) < 12
     assert assay.ledger("unplugged").accepted == {}
+
+
+@engine
+def test_a_regrade_keeps_the_old_verdict_and_the_tables_say_which_one_they_use(assay: Any, workshop: Any) -> None:
+    workshop.task("add")
+    study = workshop.study("again", {"fix": FIX, "none": "true"})
+    assay.json("run", study)
+    before = assay.ledger("again").accepted
+    first = assay.json("regrade", "again", "--diff")
+    assert (first["regraded"], first["changed"], first["cells"]) == (2, 0, [])
+    second = assay.json("regrade", "again", "--cell", "add/fix/1")
+    assert [(cell["verification"], cell["before"], cell["after"]) for cell in second["cells"]] == [
+        ("v003", "resolved", "resolved")
+    ]
+    history = assay.ledger("again")
+    assert history.accepted == before
+    kinds = sorted(unit.kind for unit in history.units.values())
+    assert kinds == ["attempt"] * 2 + ["score"] * 3 + ["verification"] * 3
+    assert assay.json("show", "again", "add/fix/1")["accepted"]["verification"] == 3
+    assert assay.json("verify", assay.studies / "again")["checked"] == 8
