@@ -103,8 +103,8 @@ class Controller:
     async def _hits(self, moment: Moment, rows: Sequence[Row]) -> list[_Found]:
         found: list[_Found] = []
         for watched in self._watched:
-            watched.take(rows)
             why_not = watched.arm.why_not(moment.turn, watched.acted)
+            watched.take(() if why_not == "budget" else rows)
             if why_not is not None:
                 self._records.decided(moment, watched.arm.name, "none", why_not, None)
             elif (answer := await self._judgement(moment, watched)) is not None:
