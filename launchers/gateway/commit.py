@@ -2,7 +2,7 @@
 
 Rules:
 1. Whoever waits gets a sync that began after its bytes were written; waiters that come meanwhile share the next one.
-2. Syncs of several cells run side by side; the file system joins them into one commit of its journal.
+2. Syncs of several files and cells run side by side; the file system joins them into one commit of its journal.
 3. A sync that failed is final: the file's state is unknown, so every later wait fails, too, and the cell is lost.
 """
 
@@ -47,20 +47,16 @@ class GroupCommit:
             await asyncio.shield(self._running)
 
     async def _sync(self) -> None:
-        target = self._written
+        target, loop = self._written, asyncio.get_running_loop()
         try:
-            await asyncio.get_running_loop().run_in_executor(self.executor, _sync_all, self.dirty())
+            syncs = (loop.run_in_executor(self.executor, os.fdatasync, one) for one in self.dirty())
+            await asyncio.gather(*syncs)
             self._durable = max(self._durable, target)
             self.syncs += 1
         except OSError as error:
             self._broken = error
         finally:
             self._running = None
-
-
-def _sync_all(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.fdatasync(descriptor)
 
 
 @dataclass
