@@ -29,7 +29,7 @@ from flows.planning import draft_plan
 from flows.prefect_home import enter_prefect
 from flows.progress import Progress, shown
 from flows.requests import clear_requests, requested
-from flows.runtime import runtime_facts
+from flows.runtime import compile_programs, runtime_facts
 from flows.selection import RunOptions, in_plan_order, select
 from flows.services import endpoint_down, gateway_of, key_names, prefect_api
 from flows.status import StudyState, read_state, schedule_of
@@ -101,6 +101,7 @@ def _run(study: FrozenStudy, chosen: tuple[PlannedCell, ...], options: RunOption
     if reaped:
         tools.say(f"removed {len(reaped)} leftovers of dead owners from the engine")
     open_base_image(tools.engine, tools.say)
+    compile_programs()
     facts = runtime_facts(tools.engine)
     study.store.check_runtime(digest_json(facts), accept_change=options.accept_runtime_change)
     with ExitStack() as stack:

@@ -6,6 +6,7 @@ version and the digest of what is installed beside it.
 
 from __future__ import annotations
 
+import compileall
 import os
 import platform
 from importlib.metadata import distributions, version
@@ -54,6 +55,14 @@ def installed_digest() -> str:
     """Digest over name and version of every installed distribution."""
     found = {str(item.metadata["Name"]).lower(): item.version for item in distributions()}
     return digest_json(found)
+
+
+def compile_programs() -> None:
+    """Byte code of the programs that run in containers, so that each start does not compile them anew.
+
+    It is used where the image's Python is of this one's version; where it cannot be written, the starts are slower.
+    """
+    compileall.compile_dir(incell.__path__[0], quiet=2, workers=1)
 
 
 def programs_digest() -> str:

@@ -76,6 +76,7 @@ def _isolation(spec: ContainerSpec, hardening: Hardening) -> dict[str, Any]:
         options.append("seccomp=unconfined")
     return {
         "NetworkMode": "none" if hardening.no_network else "host",
+        "Dns": ["127.0.0.1"],  # else the engine copies the host's resolv.conf, with its name server, into every cell
         "CapDrop": ["ALL"] if hardening.drop_capabilities else [],
         "CapAdd": list(spec.capabilities) if hardening.drop_capabilities else [],
         "SecurityOpt": options,
