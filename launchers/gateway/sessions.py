@@ -69,13 +69,13 @@ class Sessions:
             ask = partial(ask_model, session)
             facts = SessionFacts(cell.key, cell.attempt_root, session.record.started_mono, cell.detectors, ask)
             session.watcher = await self.watch(facts)
+            session.record.begin(1, provenance(cell))
             listener = await listen(serving, directory, cell.peer_uid, self.limits)
         except BaseException:
             session.record.close_files()
             if session.watcher is not None:
                 await session.watcher.close()
             raise
-        session.record.begin(1, provenance(cell))
         self._open[cell.key] = _Open(session, serving, listener)
         return listener.directory
 
