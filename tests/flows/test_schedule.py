@@ -99,7 +99,7 @@ def test_a_lost_control_withholds_its_task() -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 2))
-def test_every_cell_ends_finished_or_lost_whatever_happens(seed: int, workers: int, retries: int) -> None:
+def test_every_cell_ends_finished_lost_or_open_whatever_happens(seed: int, workers: int, retries: int) -> None:
     draw = random.Random(seed)
     plan = cells("abcd", ("x", "y", "oracle", "nop"), samples=2)
     schedule = Schedule(plan, {}, admitted=frozenset("abcd"), max_retries=retries)
@@ -110,6 +110,17 @@ def test_every_cell_ends_finished_or_lost_whatever_happens(seed: int, workers: i
         if not running:
             break
         cell = running.pop(draw.randrange(len(running)))
-        {0: schedule.infra_lost, 1: schedule.interrupted}.get(draw.randrange(4), lambda c: finish(schedule, c))(cell)
-    assert not running and not schedule.open_cells()
-    assert len(schedule.decided) + len(schedule.lost_cells()) == len(plan)
+        {0: schedule.infra_lost, 1: schedule.set_aside}.get(draw.randrange(4), lambda c: finish(schedule, c))(cell)
+    assert not running and schedule.next() is None
+    aside = schedule.open_cells()
+    assert len(schedule.decided) + len(schedule.lost_cells()) + len(aside) == len(plan)
+
+
+def test_a_cell_that_ended_without_a_verdict_stays_open_but_is_not_started_again_in_this_run() -> None:
+    plan = cells("a", ("x", "y"))
+    schedule = Schedule(plan, {})
+    first = schedule.next()
+    assert first is not None
+    schedule.set_aside(first)
+    assert schedule.next() == plan[1] and schedule.next() is None
+    assert schedule.open_cells() == (first,)
