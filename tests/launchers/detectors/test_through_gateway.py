@@ -164,9 +164,19 @@ def _kill_children_of(pid: int) -> None:
     for child in children:
         os.killpg(int(child), signal.SIGKILL)
     deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{child}/exe").exists() and os.readlink(f"/proc/{child}/exe") for child in children):
+    while any(_has_program(child) for child in children):
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)
+
+
+def _has_program(pid: str) -> bool:
+    """False for a process that is gone or only waits to be reaped."""
+    import os
+
+    try:
+        return bool(os.readlink(f"/proc/{pid}/exe"))
+    except FileNotFoundError:
+        return False
 
 
 def test_watched_cells_that_are_opened_at_the_same_moment_have_doors_of_their_own(bench: Any) -> None:
