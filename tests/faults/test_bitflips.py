@@ -68,6 +68,7 @@ def test_every_bit_of_every_file(place: Path) -> None:
     store, bundle = golden(place)
     before = tree_digest(store.path)
     tried, missed = undetected(store, bundle, every_flip(files_of(store, bundle), range(8)))
+    print(f"{tried} bits flipped")
     assert tried >= 50_000
     assert missed == []
     assert tree_digest(store.path) == before

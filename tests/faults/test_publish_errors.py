@@ -36,6 +36,7 @@ def trial(command: Command, place: Path, before: Before, salt: str) -> str:
     command.act(place, REAL)
     assert command.done(place)
     assert verify_path(place).problems == []
+    print(f"{command.name}: {sum(said.values())} faults at {len(calls)} calls: {said}")
     return said
 
 
@@ -61,6 +62,7 @@ def campaign(command: Command, place: Path, every: int) -> dict[str, int]:
             number += 1
             if number % every == 0:
                 said[trial(command, place / str(number), fault, str(number))] += 1
+    print(f"{command.name}: {sum(said.values())} faults at {len(calls)} calls: {said}")
     return said
 
 

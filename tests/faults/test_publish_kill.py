@@ -49,6 +49,7 @@ def campaign(command: Command, place: Path, salt: str, every: int) -> int:
         assert command.done(here), f"{command.name}: not finished after step {step}, seed {salt}"
         assert verify_path(here).problems == []
         assert leftovers(here) == []
+    print(f"{command.name}, seed {salt}: killed {killed} times, {total} steps")
     return killed
 
 
