@@ -43,7 +43,7 @@ STRACE = Program("strace", "strace", "fault tests at single system calls")
 CHROMIUM = Program("chromium", "chromium", "looking at the report as a person does")
 
 FOR_RUN = (BUBBLEWRAP, GIT, ZSTD)
-FOR_TEST = (*FOR_RUN, STRACE)
+FOR_TEST = (*FOR_RUN, STRACE, CHROMIUM)
 
 
 def find_program(name: str) -> str | None:

@@ -47,11 +47,12 @@ _SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-_FONT = re.compile(r"font: ([^;\"]*?)([\d.]+px) [^;\"]*(?=[;\"])")
+_FONTS = ((re.compile(r"font-family: [^;\"]*; ?"), ""), (re.compile(r"font: ([\d.]+px) [^;\"]*"), r"font-size: \1"))
+"""The family of a text, in the two ways in which the library writes it; the page has its own."""
 _HEAD = re.compile(r"^.*?(?=<svg )", re.DOTALL)
 _SIZE = re.compile(r' (?:width|height)="[\d.]+pt"')
 _ID = re.compile(r' id="([^"]*)"')
-_REFERENCE = re.compile(r"(?:url\(|xlink:href=\")#([^)\"]+)")
+_REFERENCE = re.compile(r"(?:url\(|href=\")#([^)\"]+)")
 _METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
@@ -121,13 +122,25 @@ def _inline(svg: str, drawing: Drawing) -> str:
     """The SVG as a part of an HTML page: no prologue, no size of its own, fonts and colours of the page."""
     body = _SIZE.sub("", _HEAD.sub("", svg), count=2)
     body = re.sub(r"<style type=\"text/css\">.*?</style>", "", body, flags=re.DOTALL)
-    body = _without_idle_ids(_FONT.sub(r"font-size: \2", body), set(drawing.tips))
+    for pattern, ours in _FONTS:
+        body = pattern.sub(ours, body)
+    body = _without_idle_ids(body, set(drawing.tips)).replace(' target="_blank"', "")
+    body = body.replace("xlink:href=", "href=").replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
     for variable, stand_in in COLOURS.items():
         body = body.replace(stand_in, f"var(--{variable})")
     for key, words in drawing.tips.items():
-        body = body.replace(f'<g id="{key}">', f'<g id="{key}"><title>{html.escape(printable(words))}</title>', 1)
+        body = _told(body, key, html.escape(printable(words), quote=True))
     label = html.escape(printable(drawing.label), quote=True)
     return body.replace("<svg ", f'<svg role="group" aria-label="{label}" ', 1).rstrip()
+
+
+def _told(svg: str, key: str, words: str) -> str:
+    """The mark with its tooltip, and its link with the same words for who does not see it."""
+    start = f'<g id="{key}">'
+    place = svg.index(start) + len(start)
+    before, after = svg[:place], svg[place:]
+    named = re.sub(r"^(\s*<a )", lambda found: f'{found.group()}aria-label="{words}" ', after, count=1)
+    return f"{before}<title>{words}</title>{named}"
 
 
 def _without_idle_ids(svg: str, kept: set[str]) -> str:

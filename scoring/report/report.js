@@ -191,7 +191,7 @@
   // A link to the cells that are shown already changes no address; it still leads there.
   addEventListener("click", (event) => {
     const link = event.target.closest && event.target.closest("a");
-    const to = link && (link.getAttribute("href") || link.getAttribute("xlink:href"));
+    const to = link && link.getAttribute("href");
     if (to && to === location.hash && to.startsWith("#cells")) follow(true);
   });
   let opened = []; // for paper everything is opened, and closed again afterwards

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -59,6 +60,16 @@ class Page:
         self.ask("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.ask("Input.dispatchKeyEvent", type="keyUp", **common)
 
+    def click(self, selector: str) -> None:
+        """Scroll the middle of an element into view and click on it with the mouse."""
+        place = self.run(
+            f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
+            " one.scrollIntoView({block: 'center'});"
+            " const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.ask("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+
     def look(self, *, scheme: str = "light", media: str = "screen") -> None:
         """Choose light or dark, screen or print."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -111,18 +122,13 @@ def browser(profile: Path) -> Iterator[Page]:
     """A browser with a new profile and one empty page; it is gone at the end."""
     program = find_program(CHROMIUM.name)
     assert program, "no chromium here; the tests with marker `browser` need it"
-    to_read, commands = os.pipe()
-    replies, to_write = os.pipe()
-
-    def in_child() -> None:  # the browser's pipe is descriptors 3 and 4, whatever ours are called
-        source, sink = os.dup(to_read), os.dup(to_write)
-        os.dup2(source, 3)
-        os.dup2(sink, 4)
-
+    to_read, commands = _pipe()
+    replies, to_write = _pipe()
+    # The browser's pipe is descriptors 3 and 4, whatever ours are called.
+    started = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write} {to_read}<&- {to_write}>&-'
     process = subprocess.Popen(
-        [program, *FLAGS, f"--user-data-dir={profile}"],
-        preexec_fn=in_child,
-        pass_fds=(3, 4),
+        ["bash", "-c", started, program, *FLAGS, f"--user-data-dir={profile}"],
+        pass_fds=(to_read, to_write),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -139,3 +145,12 @@ def browser(profile: Path) -> Iterator[Page]:
         process.wait()
         os.close(commands)
         os.close(replies)
+
+
+def _pipe() -> tuple[int, int]:
+    """The two ends of a pipe, both above the descriptors that the browser wants."""
+    ends = os.pipe()
+    moved = fcntl.fcntl(ends[0], fcntl.F_DUPFD_CLOEXEC, 10), fcntl.fcntl(ends[1], fcntl.F_DUPFD_CLOEXEC, 10)
+    for end in ends:
+        os.close(end)
+    return moved
