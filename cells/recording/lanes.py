@@ -70,7 +70,7 @@ class LaneBook:
         lane = self._find(view)
         opened = lane is None
         lane = lane or self._open()
-        continues = not opened and _continues(lane, view, {})
+        continues = not opened and _continues(lane, view)
         place = Place(
             lane,
             lane.requests,
@@ -123,8 +123,7 @@ class LaneBook:
             return by_key if by_key in callers else callers[0]
         if by_key is not None:
             return by_key
-        digests: dict[int, str] = {}
-        return next((lane for lane in self.lanes if _continues(lane, view, digests)), None)
+        return next((lane for lane in self.lanes if _continues(lane, view)), None)
 
     def _open(self) -> Lane:
         if len(self.lanes) >= _MAX_LANES:
@@ -149,14 +148,11 @@ def _tokens_so_far(reply: ReplyView) -> int | None:
     return usage.input + max(0, (usage.output or 0) - (usage.reasoning or 0))
 
 
-def _continues(lane: Lane, view: RequestView, digests: dict[int, str]) -> bool:
+def _continues(lane: Lane, view: RequestView) -> bool:
     """The newest item of the lane's newest request stands where it stood, and a model's item follows it."""
     if not lane.replied or not 0 < lane.items < view.fresh:
         return False
-    at = lane.items - 1
-    if at not in digests:
-        digests[at] = view.item_digest(at)
-    return digests[at] == lane.last_item
+    return view.item_digest(lane.items - 1) == lane.last_item
 
 
 def _note_request(lane: Lane, view: RequestView) -> None:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cells.recording.lanes import Place
-from cells.recording.loose_json import loose_digest
 from cells.recording.views import ReplyView, RequestView
 from cells.recording.wire import RequestRow, ResponseRow
 
@@ -43,7 +42,7 @@ class TranscriptDeriver:
         known.items[repeated:] = [view.item_digest(at) for at in range(repeated, min(len(view.items), _MAX_ITEMS))]
         span = f"{repeated + 1}-{len(view.items)} of {len(view.items)}" if repeated < len(view.items) else "none new"
         lines = [f"=== exchange {row.exchange} {place.lane.id} input items {span} ==="]
-        settings = loose_digest(view.settings)
+        settings = view.settings_digest()
         if settings != known.settings:
             known.settings = settings
             lines.append(_line(view.settings))

@@ -11,7 +11,7 @@ Rules:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cells.recording.loose_json import NoJson, loose_digest, parse
@@ -63,6 +63,7 @@ class RequestView:
     last_text: str
     settings: dict[str, Any]
     """Everything in the request but its items."""
+    _digests: dict[int, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def carries_tools(self) -> bool:
@@ -70,7 +71,14 @@ class RequestView:
 
     def item_digest(self, index: int) -> str:
         """Digest of one item, markers for prompt caches left out because they move from turn to turn."""
-        return loose_digest(_without_cache_marks(self.items[index]))
+        if index not in self._digests:
+            self._digests[index] = loose_digest(_without_cache_marks(self.items[index]))
+        return self._digests[index]
+
+    def settings_digest(self) -> str:
+        """Digest of everything but the items."""
+        rest = {name: value for name, value in self.settings.items() if name != "tools"}
+        return loose_digest([rest, self.tools_digest])
 
 
 @dataclass(frozen=True)
