@@ -26,6 +26,7 @@ from filelock import FileLock
 from cells.errors import EnvironmentFault
 from cells.evidence.files import replace
 from flows.prefect_home import STARTUP_S, prefect_environment, prefect_home
+from launchers.labels import start_ticks
 
 IDLE_S = 600.0
 _POLL_S = 0.25
@@ -60,7 +61,7 @@ def await_server(server: Server, timeout_s: float = STARTUP_S) -> None:
     while time.monotonic() < deadline:
         if _healthy(server.url):
             return
-        if _process_start(server.pid) != server.started:
+        if start_ticks(server.pid) != server.started:
             break
         time.sleep(_POLL_S)
     raise EnvironmentFault(
@@ -84,7 +85,7 @@ def read_server(studies: Path) -> Server | None:
         server = Server(**json.loads((prefect_home(studies) / "server.json").read_bytes()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
-    return server if _process_start(server.pid) == server.started else None
+    return server if start_ticks(server.pid) == server.started else None
 
 
 def stop_server(studies: Path, timeout_s: float = 15.0) -> bool:
@@ -94,9 +95,9 @@ def stop_server(studies: Path, timeout_s: float = 15.0) -> bool:
         return False
     os.kill(server.pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout_s
-    while _process_start(server.pid) == server.started and time.monotonic() < deadline:
+    while start_ticks(server.pid) == server.started and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-    if _process_start(server.pid) == server.started:
+    if start_ticks(server.pid) == server.started:
         os.killpg(server.pid, signal.SIGKILL)
     return True
 
@@ -118,7 +119,7 @@ def _spawn(studies: Path) -> Server:
             start_new_session=True,
             cwd=home,
         )
-    started = _process_start(process.pid)
+    started = start_ticks(process.pid)
     if started is None:
         raise EnvironmentFault(f"the Prefect server ended at once; see {home / 'server.log'}")
     server = Server(process.pid, started, f"http://127.0.0.1:{port}")
@@ -167,15 +168,6 @@ def _healthy(url: str) -> bool:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def _process_start(pid: int) -> int | None:
-    """Start time of a living process in clock ticks since boot (field 22 of /proc/PID/stat); zombies count as gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else int(fields[19])
 
 
 def _free_port() -> int:

@@ -53,12 +53,13 @@ def this_process() -> OwnerProcess:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot (proc(5), stat field 22); None when there is none."""
+    """When the process started, in clock ticks since boot (proc(5), stat field 22); None when it is gone or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    return int(stat.rpartition(b")")[2].split()[19])
+    fields = stat.rpartition(b")")[2].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def labels_of(owner: Owner, process: OwnerProcess, now: float) -> dict[str, str]:
