@@ -53,7 +53,7 @@ def this_process() -> OwnerProcess:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot (proc(5), stat field 22); None when it is gone or a zombie."""
+    """When the process started, in clock ticks since boot (proc(5), stat field 22); None when it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
