@@ -9,7 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from flows.freezing import open_study
 from flows.regrades import regraded_columns
 from flows.status import StudyState, read_state
 from scoring.columns import NAMES
+from scoring.interop.sources import FileReader, foreign_reader
 from scoring.table import cell_row
 from scoring.table_files import is_cells_table
 
@@ -115,25 +116,38 @@ def studies_below(path: Path) -> list[Path]:
     return sorted(found.parent.absolute() for found in path.glob("*/study.json"))
 
 
-def table_sources(paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
-    """PATHs as study directories and as tables made earlier. UsageError for anything else."""
+@dataclass(frozen=True)
+class TableSources:
+    """PATHs of `assay table`, each once and in their order."""
+
+    studies: tuple[Path, ...]
+    tables: tuple[Path, ...]
+    foreign: Mapping[Path, FileReader]
+    """Files and folders of other tools, with the reader of their format."""
+
+
+def table_sources(paths: tuple[Path, ...]) -> TableSources:
+    """PATHs by what they are. UsageError for anything that is neither ours nor a format of `scoring.interop`."""
     studies: dict[Path, None] = {}
     tables: dict[Path, None] = {}
+    foreign: dict[Path, FileReader] = {}
     for path in paths:
         below = studies_below(path) if path.is_dir() else []
         if below:
             studies |= dict.fromkeys(below)
         elif is_cells_table(path):
             tables[path.absolute()] = None
+        elif reader := foreign_reader(path):
+            foreign[path.absolute()] = reader
         else:
             raise UsageError(
-                f"{path}: asked for a study directory, a studies root, or a cells table (Parquet); found "
-                + ("none of them" if path.exists() else "nothing there")
+                f"{path}: asked for a study directory, a studies root, a cells table (Parquet), or a file of another "
+                "tool (docs/interop.md); found " + ("none of them" if path.exists() else "nothing there")
             )
-    return list(studies), list(tables)
+    return TableSources(tuple(studies), tuple(tables), foreign)
 
 
-def rows_of_studies(studies: list[Path], *, unblind: bool) -> Iterator[StudyRows]:
+def rows_of_studies(studies: Sequence[Path], *, unblind: bool) -> Iterator[StudyRows]:
     """The rows of each study from its bundles; an unblinding of an open one is recorded first."""
     for directory in studies:
         state = read_state(open_study(directory.parent, directory.name))

@@ -65,6 +65,6 @@ COLUMNS = (
     Column("patch_sha256", "digest", "", "digest of the filtered patch"),
     Column("started_at", "text", "UTC", "start of the attempt, RFC 3339"),
     Column("runtime_sha256", "digest", "", "runtime fingerprint"),
-    Column("bundle_sha256", "digest", "", "digest of manifest.json; null before publishing"),
+    Column("bundle_sha256", "digest", "", "digest of manifest.json, or of another tool's file; null before publishing"),
 )
 NAMES = tuple(column.name for column in COLUMNS)
