@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
@@ -118,6 +119,19 @@ class Field:
         if number is not None and number < 0:
             self.refuse(f"expected a duration from 0, found {number}")
         return None if number is None else float(number)
+
+    def moment(self) -> str | None:
+        """A time with its zone, as RFC 3339 in UTC, or None."""
+        text = self.text()
+        if text is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.refuse(f"expected a time as RFC 3339, found {text[:60]!r}")
+        if moment.tzinfo is None:
+            self.refuse(f"expected a time with its zone, found {text[:60]!r}")
+        return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
     def distinct_words(self) -> list[str]:
         """A list of texts in which none stands twice."""
