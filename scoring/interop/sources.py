@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cells.errors import InputFileError
+from scoring.interop.inspect_eval import eval_folder_rows, eval_rows
 from scoring.interop.mini_swe_agent import batch_rows, trajectory_rows
 from scoring.interop.reading import Row, document
 from scoring.interop.swebench import instance_report_rows, prediction_rows, report_tree_rows, run_report_rows
@@ -23,10 +24,15 @@ _BY_KEYS_OF_MEMBERS: tuple[tuple[frozenset[str], FileReader], ...] = (
     (frozenset({"model_patch"}), prediction_rows),
     (frozenset({"patch_is_None"}), instance_report_rows),
 )
-_BY_SUFFIX: tuple[tuple[str, FileReader], ...] = ((".jsonl", prediction_rows), (".traj.json", trajectory_rows))
+_BY_SUFFIX: tuple[tuple[str, FileReader], ...] = (
+    (".jsonl", prediction_rows),
+    (".traj.json", trajectory_rows),
+    (".eval", eval_rows),
+)
 _BY_FOLDER: tuple[tuple[str, FileReader], ...] = (
     ("*.traj.json", batch_rows),
     ("*/*.traj.json", batch_rows),
+    ("*.eval", eval_folder_rows),
     ("report.json", report_tree_rows),
     ("*/report.json", report_tree_rows),
     ("*/*/report.json", report_tree_rows),

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from cells.errors import EvidenceError, InputFileError
 from flows.cli.table import command
+from scoring.interop.inspect_eval import eval_folder_rows, eval_rows
 from scoring.interop.mini_swe_agent import batch_rows, trajectory_rows
 from scoring.interop.sources import foreign_reader
 from scoring.interop.swebench import instance_report_rows, prediction_rows, report_tree_rows, run_report_rows
@@ -27,6 +28,8 @@ SHAPES: list[tuple[str, Any]] = [
     ("mini_swe_agent/night", batch_rows),
     ("mini_swe_agent/night/preds.json", prediction_rows),
     ("mini_swe_agent/night/a-1/a-1.traj.json", trajectory_rows),
+    ("inspect/smoke.eval", eval_rows),
+    ("inspect", eval_folder_rows),
 ]
 
 
