@@ -109,19 +109,30 @@ def _refuse_other_schema(path: Path, found: Any, metadata: Mapping[bytes, bytes]
 
 
 def _first_of_each(table: Any) -> Any:
-    """The table without repeated bundles, in its order."""
+    """The table without repeated bundles, in its order. A row of another tool has no bundle and is always kept."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    seen: dict[tuple[Any, ...], str | None] = {}
-    keep = []
-    for *identity, bundle in zip(*(table[name].to_pylist() for name in _IDENTITY), strict=True):
-        key = tuple(identity)
-        if key in seen and seen[key] != bundle:
-            named = "/".join(map(str, key))
-            raise EvidenceError(f"{named}: found the bundles {seen[key]} and {bundle}; a table has one an attempt")
-        keep.append(key not in seen)
-        seen[key] = bundle
-    return table if all(keep) else table.filter(pa.array(keep))
+    *identity, bundle = _IDENTITY
+    numbered = table.select(_IDENTITY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
+    ours = numbered.filter(pc.is_valid(numbered[bundle]))
+    first = ours.group_by([*identity, bundle]).aggregate([("row", "min")])
+    _refuse_two_bundles(first, identity, bundle)
+    if first.num_rows == ours.num_rows:
+        return table
+    foreign = numbered.filter(pc.is_null(numbered[bundle]))["row"]
+    return table.take(pa.concat_arrays([*first["row_min"].chunks, *foreign.chunks]).sort())
+
+
+def _refuse_two_bundles(first: Any, identity: list[str], bundle: str) -> None:
+    import pyarrow.compute as pc
+
+    bundles = first.group_by(identity).aggregate([(bundle, "count_distinct"), (bundle, "min"), (bundle, "max")])
+    twice = bundles.filter(pc.greater(bundles[f"{bundle}_count_distinct"], 1)).slice(0, 1).to_pylist()
+    if twice:
+        named = "/".join(str(twice[0][name]) for name in identity)
+        found = f"{twice[0][f'{bundle}_min']} and {twice[0][f'{bundle}_max']}"
+        raise EvidenceError(f"{named}: found the bundles {found}; a table has one an attempt")
 
 
 def _write_partitions(table: Any, folder: Path) -> None:

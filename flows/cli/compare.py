@@ -59,7 +59,7 @@ def _of_file(file: Path, mapping: Path | None, interval: str | None, seed: int |
     from scoring.statistics.interval import IntervalMethod
 
     if mapping is None:
-        raise UsageError(f"{file}: which column is what? --mapping MAP.toml says it; docs/tables.md has one")
+        raise UsageError(f"{file}: which column is what? --mapping MAP.toml says it (docs/statistics.md)")
     return compare_file(file, mapping, FileOptions(seed=seed or 0, interval=IntervalMethod(interval or "auto")))
 
 
