@@ -169,7 +169,9 @@ def test_an_image_goes_when_no_study_needs_its_recipe(engine: Engine, specimens:
     repository, tag = name.split(":")
     engine.api.commit(container, repository=repository, tag=tag, conf={"Labels": {"assay.recipe": recipe}})
     engine.api.remove_container(container)
-    needed = {item["Labels"]["assay.recipe"] for item in engine.api.images(filters={"label": "assay.recipe"})}
+    held = engine.api.images(filters={"label": "assay.recipe"})
+    held += engine.api.volumes(filters={"label": "assay.recipe"}).get("Volumes") or []
+    needed = {item["Labels"]["assay.recipe"] for item in held}
     assert prune(engine, needed) == []
     removed = prune(engine, needed - {recipe})
     assert [(one.kind, one.problem) for one in removed] == [("image", None)]
