@@ -16,14 +16,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cells.errors import EvidenceError
+from cells.errors import BoundaryViolation, EvidenceError
 from cells.evidence.digest import digest_bytes, digest_json
 from cells.evidence.fs import FileSystem, Kind, read_plain, walk
 from cells.evidence.fs_real import REAL
 from cells.evidence.ledger import Row
 from cells.evidence.manifest import encode_name, member_digest
 from cells.evidence.problem import Problem
-from cells.evidence.roots import StudiesRoot
+from cells.evidence.roots import StudiesRoot, checked_path
 
 LAYOUT = 1
 """Version of the study directory's layout."""
@@ -102,6 +102,15 @@ def tree_digest(root: Path, fs: FileSystem = REAL) -> str:
 def design_problems(study: Path, rows: Sequence[Row], *, frozen: bool, fs: FileSystem = REAL) -> list[Problem]:
     """How a study's frozen files differ from what its ledger binds. `frozen` also digests the folders (seconds for
     large sets)."""
+    try:
+        return _design_problems(study, rows, frozen, fs)
+    except (KeyError, TypeError, AttributeError, BoundaryViolation) as error:
+        return [
+            Problem("ledger.jsonl", "study", f"a planned or revised row binds something else than a plan ({error})")
+        ]
+
+
+def _design_problems(study: Path, rows: Sequence[Row], frozen: bool, fs: FileSystem) -> list[Problem]:
     plans = [row for row in rows if row.kind in ("planned", "revised")]
     if not plans or plans[0].kind != "planned" or plans[0].seq != 0:
         return [Problem("ledger.jsonl", "study", "its first row does not bind a plan")]
@@ -110,7 +119,7 @@ def design_problems(study: Path, rows: Sequence[Row], *, frozen: bool, fs: FileS
         return [Problem("", "version", f"layout version {layout!r}; this version of Assay reads {LAYOUT}")]
     problems = [*_file_problems(study, STUDY, plans[0].detail["files"][STUDY], fs)]
     for row in plans:
-        problems += _file_problems(study, row.subject, row.digest, fs)
+        problems += _file_problems(study, checked_path(row.subject), row.digest, fs)
     if frozen and not is_purged(rows):
         problems += _frozen_problems(plans[-1].detail["frozen"], frozen_digests(study, fs))
     return problems

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cells.errors import ConflictError
+from cells.errors import ConflictError, EvidenceError
 from cells.evidence.ledger import Row
+from cells.evidence.roots import checked_path
 
 
 @dataclass
@@ -80,10 +81,17 @@ class History:
         return history
 
     def apply(self, row: Row) -> None:
-        """Take one more row."""
+        """Take one more row. EvidenceError for one that names a place outside the study, or lacks what its kind
+        says."""
         step = _STEPS.get(row.kind)
-        if step is not None:
+        if step is None:
+            return
+        if row.subject != ".":
+            checked_path(row.subject)
+        try:
             step(self, row)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise EvidenceError(f"ledger row {row.seq} ({row.kind}): without {error}") from error
 
     def unit(self, path: str) -> Unit:
         """The unit published at a path; ConflictError when the ledger never saw it."""

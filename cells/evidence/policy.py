@@ -83,7 +83,8 @@ def require_export(policy: Policy, *, public: bool, today: date) -> None:
 
 def permission_of(study: Path, rows: Iterable[Row], fs: FileSystem = REAL) -> dict[str, Any]:
     """What `assay verify` says about permission; a policy that cannot be read permits nothing."""
-    planned = next((row.detail.get("files", {}).get(POLICY) for row in rows if row.kind == "planned"), None)
+    files = next((row.detail.get("files") for row in rows if row.kind == "planned"), None)
+    planned = files.get(POLICY) if isinstance(files, dict) else None
     try:
         policy = read_policy(study, fs)
         digest = digest_bytes(read_plain(fs, study / POLICY))

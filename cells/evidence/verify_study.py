@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from cells.errors import ConflictError
+from cells.errors import EvidenceError
 from cells.evidence.bundle_checks import claim_problems
 from cells.evidence.catalog import CATALOG, catalog_witness
 from cells.evidence.design_binding import design_problems, is_purged, unbound
@@ -47,7 +47,7 @@ def study_problems(path: Path, fs: FileSystem = REAL) -> tuple[list[Problem], in
         problems += unbound(path, chain.rows, fs)
     try:
         history = History.of(chain.rows)
-    except (ConflictError, KeyError) as error:
+    except EvidenceError as error:
         return [*problems, Problem(LEDGER, "ledger", f"its rows contradict each other: {error}")], 0
     checked = 0
     moved = {unit: entry.name for entry, unit, _, here in begun(path, chain.rows, fs) if here}

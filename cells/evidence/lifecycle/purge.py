@@ -16,7 +16,7 @@ from typing import Any
 
 from cells.errors import EvidenceError, UsageError
 from cells.evidence.fs import Kind, make_directories
-from cells.evidence.lifecycle.purge_target import Bounds, Preview, find_target, preview
+from cells.evidence.lifecycle.purge_target import Bounds, Preview, Target, find_target, preview
 from cells.evidence.removal import remove_tree
 from cells.evidence.study_store import STAGE, StudyStore
 
@@ -42,22 +42,22 @@ def purge(store: StudyStore, identity: str, confirm: str, bounds: Bounds | None 
     store.require_writing()
     if identity != confirm:
         raise UsageError(f"purge: asked for {identity}, confirmed {confirm}; the same full id is needed twice")
-    subject = find_target(store, identity).subject
+    target = find_target(store, identity)
+    subject = target.subject
     if subject in store.history().tombstones:
         return Purged(subject, 0, 0, resumed=True)
     journal = store.history().purging.get(subject)
     if journal is not None:
-        return _finish(store, subject, journal, resumed=True)
+        return _finish(store, target, journal, resumed=True)
     seen = preview(store, identity, bounds)
     if seen.refusals:
         raise EvidenceError(f"purge {identity}: refused, nothing was changed: {'; '.join(seen.refusals)}")
-    return _finish(store, subject, _begin(store, seen), resumed=False)
+    return _finish(store, target, _begin(store, seen), resumed=False)
 
 
 def _begin(store: StudyStore, seen: Preview) -> dict[str, Any]:
     detail = {
         "id": seen.target.id,
-        "paths": list(seen.target.paths),
         "entries": len(seen.entries),
         "bytes": seen.size,
         "inventory": seen.inventory,
@@ -67,12 +67,13 @@ def _begin(store: StudyStore, seen: Preview) -> dict[str, Any]:
     return detail
 
 
-def _finish(store: StudyStore, subject: str, journal: dict[str, Any], *, resumed: bool) -> Purged:
-    fs, staging = store.fs, store.path / STAGE / _FOLDER / str(journal["folder"])
+def _finish(store: StudyStore, target: Target, journal: dict[str, Any], *, resumed: bool) -> Purged:
+    fs, subject = store.fs, target.subject
+    staging = store.path / STAGE / _FOLDER / str(int(journal["folder"]))
     make_directories(fs, staging)
-    for number, path in enumerate(journal["paths"]):
+    for number, path in enumerate(target.paths):
         _move(store, path, staging / str(number))
-    for number in range(len(journal["paths"])):
+    for number in range(len(target.paths)):
         _remove(store, staging / str(number))
     fs.remove_directory(staging)
     fs.sync_directory(staging.parent)

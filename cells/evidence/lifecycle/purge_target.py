@@ -21,6 +21,7 @@ from cells.evidence.fs import Kind, walk
 from cells.evidence.history import Unit
 from cells.evidence.lifecycle.marks import STUDY
 from cells.evidence.manifest import encode_name
+from cells.evidence.roots import checked_path
 from cells.evidence.study_store import STAGE, StudyStore
 from cells.evidence.verify_study import study_problems, unit_problems
 
@@ -40,7 +41,8 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Target:
-    """What an id names. `paths` are relative to the study, disjoint, and exist or existed."""
+    """What an id names. `paths` are relative to the study and disjoint; those that do not exist are passed over. They
+    follow from the id and the layout alone, never from a stored path."""
 
     id: str
     subject: str
@@ -85,12 +87,11 @@ def find_target(store: StudyStore, identity: str) -> Target:
     history = store.history()
     if identity == store.id:
         standing = tuple(unit for unit in history.units.values() if not unit.purged)
-        paths = tuple(name for name in (*CONTENT, *DERIVED) if _is_there(store, STUDY, name))
-        return Target(identity, STUDY, paths, standing)
+        return Target(identity, STUDY, (*CONTENT, *DERIVED), standing)
     cells = {unit.cell: unit for unit in history.units.values() if unit.detail.get("cell_id") == identity}
     if cells:
         (cell,) = cells
-        subject = f"cells/{cell}"
+        subject = checked_path(f"cells/{cell}")
         return Target(
             identity, subject, (subject,), tuple(unit for unit in history.units.values() if unit.cell == cell)
         )
@@ -182,9 +183,3 @@ def _has_files(store: StudyStore, path: Any) -> bool:
         return any(entry.kind is not Kind.DIRECTORY for entry in walk(tree))
     finally:
         tree.close()
-
-
-def _is_there(store: StudyStore, subject: str, name: str) -> bool:
-    return store.fs.status(store.path / name) is not None or name in store.history().purging.get(subject, {}).get(
-        "paths", ()
-    )

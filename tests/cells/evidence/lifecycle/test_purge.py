@@ -207,3 +207,33 @@ def test_purging_again_says_that_it_is_done(store: StudyStore) -> None:
         add_attempt(store, Specimen(task="new"))
     with pytest.raises(EvidenceError, match="nothing to fork"):
         fork(store, "again")
+
+
+@pytest.mark.requirement(49)
+def test_a_stored_path_never_widens_a_purge(store: StudyStore, tmp_path: Path) -> None:
+    """A ledger that somebody else wrote has a journal, or units, that name places outside the study."""
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim/file").write_bytes(b"keep")
+    detail = {"id": store.id, "paths": ["../../victim"], "entries": 1, "bytes": 1, "inventory": "x", "folder": "7"}
+    store.ledger.append("purging", ".", None, detail)
+    gone(store, store.id)
+    assert (tmp_path / "victim/file").read_bytes() == b"keep"
+
+
+@pytest.mark.requirement(16)
+def test_a_row_that_names_a_place_outside_the_study_stops_every_reader(store: StudyStore) -> None:
+    store.ledger.append("published", "cells/../../../victim", "sha256:" + "1" * 64, {"kind": "note"})
+    with pytest.raises(EvidenceError, match="without `..`"):
+        store.accepted()
+    assert not verify_path(store.path).ok
+
+
+@pytest.mark.parametrize("detail", [{}, {"layout": 1}, {"layout": 1, "files": 3, "frozen": []}])
+def test_a_first_row_that_binds_no_plan_is_refused_not_stumbled_over(tmp_path: Path, detail: dict[str, object]) -> None:
+    store = specimen_study(tmp_path / "studies", "s", cells=1)
+    for name in ("ledger.jsonl", "latest.json"):
+        (store.path / name).unlink()
+    StudyStore(store.root, "s").ledger.append("planned", "plan.lock.json", None, detail)
+    assert not verify_path(store.path).ok
+    with pytest.raises(EvidenceError):
+        StudyStore.open(store.root, "s")
