@@ -8,6 +8,7 @@ import click
 
 from cells.errors import EvidenceError
 from flows.cli.output import emit, json_option
+from flows.cli.store import disk_faults
 
 
 @click.command(
@@ -28,7 +29,8 @@ def command(path: Path, head: str | None, key: Path | None, as_json: bool) -> No
     """
     from cells.evidence.verify import Expected, verify_path
 
-    report = verify_path(path, Expected(head, key))
+    with disk_faults(path):
+        report = verify_path(path, Expected(head, key))
     emit(report.as_json(), as_json=as_json, text=_text(report))
     if not report.ok:
         raise EvidenceError(f"{path}: {len(report.problems)} problems in {report.checked} bundles; nothing was changed")
