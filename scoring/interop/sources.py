@@ -11,14 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cells.errors import InputFileError
+from scoring.interop.harbor import result_rows
 from scoring.interop.inspect_eval import eval_folder_rows, eval_rows
 from scoring.interop.mini_swe_agent import batch_rows, trajectory_rows
 from scoring.interop.reading import Row, document
 from scoring.interop.swebench import instance_report_rows, prediction_rows, report_tree_rows, run_report_rows
+from scoring.interop.terminal_bench import run_rows
 
 FileReader = Callable[[Path], list[Row]]
 _BY_KEYS: tuple[tuple[frozenset[str], FileReader], ...] = (
     (frozenset({"resolved_ids", "submitted_ids"}), run_report_rows),
+    (frozenset({"trial_name", "task_checksum"}), result_rows),
+    (frozenset({"n_total_trials", "stats"}), result_rows),
+    (frozenset({"results", "accuracy"}), run_rows),
 )
 _BY_KEYS_OF_MEMBERS: tuple[tuple[frozenset[str], FileReader], ...] = (
     (frozenset({"model_patch"}), prediction_rows),
@@ -33,6 +38,8 @@ _BY_FOLDER: tuple[tuple[str, FileReader], ...] = (
     ("*.traj.json", batch_rows),
     ("*/*.traj.json", batch_rows),
     ("*.eval", eval_folder_rows),
+    ("result.json", result_rows),
+    ("results.json", run_rows),
     ("report.json", report_tree_rows),
     ("*/report.json", report_tree_rows),
     ("*/*/report.json", report_tree_rows),

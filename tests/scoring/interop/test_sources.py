@@ -12,10 +12,12 @@ from click.testing import CliRunner
 
 from cells.errors import EvidenceError, InputFileError
 from flows.cli.table import command
+from scoring.interop.harbor import result_rows
 from scoring.interop.inspect_eval import eval_folder_rows, eval_rows
 from scoring.interop.mini_swe_agent import batch_rows, trajectory_rows
 from scoring.interop.sources import foreign_reader
 from scoring.interop.swebench import instance_report_rows, prediction_rows, report_tree_rows, run_report_rows
+from scoring.interop.terminal_bench import run_rows
 from scoring.table import write_table
 from tests.scoring.interop.refusals import FILES
 
@@ -30,6 +32,11 @@ SHAPES: list[tuple[str, Any]] = [
     ("mini_swe_agent/night/a-1/a-1.traj.json", trajectory_rows),
     ("inspect/smoke.eval", eval_rows),
     ("inspect", eval_folder_rows),
+    ("harbor/nightly", result_rows),
+    ("harbor/nightly/result.json", result_rows),
+    ("harbor/nightly/two__ccccccc/result.json", result_rows),
+    ("terminal_bench/tb-1", run_rows),
+    ("terminal_bench/tb-1/results.json", run_rows),
 ]
 
 
