@@ -9,7 +9,7 @@ import numpy as np
 from scoring.report import numbers
 from scoring.report.analysis import MAIN_OUTCOME, Analysis
 from scoring.report.contents import Row, StudyContents
-from scoring.report.figures import Drawing, colour, draw, of_arm, shortened
+from scoring.report.figures import Drawing, colour, draw, legend_above, of_arm, shortened
 from scoring.report.markup import Html, cells_target
 from scoring.statistics.estimate import NotEstimable
 
@@ -40,7 +40,7 @@ def drift_figure(contents: StudyContents) -> Html | None:
         axes.set_xlabel("place in the run (the frozen order of cells)")
         axes.set_ylabel("resolved, %")
         axes.grid(color=colour("line"), linewidth=0.5)
-        axes.legend(ncols=6, loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False)
+        legend_above(axes, 90)
 
     return draw("drift", "Share resolved against the place in the run, by arm", 3.2, into)
 

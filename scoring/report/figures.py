@@ -102,6 +102,14 @@ def name_rows(axes: Axes, names: list[str]) -> None:
     axes.spines["left"].set_visible(False)
 
 
+def legend_above(axes: Axes, room: int) -> None:
+    """The names of an axes' marks above it, in as many columns as `room` characters hold."""
+    handles, names = axes.get_legend_handles_labels()
+    if names:
+        columns = max(1, min(6, room // (4 + max(map(len, names)))))
+        axes.legend(handles, names, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False)
+
+
 def shortened(name: str, most: int = 44) -> str:
     """A name that fits beside a figure."""
     shown = printable(name)

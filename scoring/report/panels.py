@@ -47,6 +47,11 @@ def _reliability(contents: StudyContents) -> Iterator[tuple[Child, Child]]:
     if not contents.blind:
         yield "invalid verdicts", cells_link(str(invalid), verdict="invalid") if invalid else "0"
     yield "superseded results", str(found.superseded)
+    regraded = sum((row["verification"] or 1) > 1 for row in contents.rows)
+    yield (
+        "regraded",
+        f"{counted(regraded, 'cell')}: the verdict is that of a later verification" if regraded else "0 cells",
+    )
     unknown = f"; {counted(found.cost_unknown, 'cell')} of unknown cost" if found.cost_unknown else ""
     yield "spent", (found.cost or "no known cost") + unknown
     for look in found.unblinded:

@@ -12,7 +12,7 @@ from cells.outcome import Verdict
 from scoring.report import numbers
 from scoring.report.analysis import MAIN_OUTCOME, Analysis
 from scoring.report.contents import Row, StudyContents
-from scoring.report.figures import ROW_IN, Drawing, colour, draw, name_rows, of_arm, shortened
+from scoring.report.figures import ROW_IN, Drawing, colour, draw, legend_above, name_rows, of_arm, shortened
 from scoring.report.markup import Html, cells_target
 from scoring.statistics.estimate import Estimate, Interval
 
@@ -60,13 +60,13 @@ def frontier(contents: StudyContents, analysis: Analysis) -> Html | None:
             axes.set_xlabel(f"{amount.title} (mean of a cell)")
             axes.set_ylabel("resolved, %")
             axes.set_ylim(-4, 104)
-            axes.margins(x=0.25)
-            axes.set_xlim(left=0)
+            legend_above(axes, 84 // len(known))
+            axes.set_xlim(0, 1.15 * axes.dataLim.x1 if axes.has_data() else 1.0)
             axes.locator_params(axis="x", nbins=5)
             axes.grid(color=colour("line"), linewidth=0.5)
 
     label = "Share of tasks resolved against mean spending of a cell, by arm"
-    return draw("frontier", label, 3.4, into, panels=len(known))
+    return draw("frontier", label, 3.2 + 0.12 * len(contents.design.arms), into, panels=len(known))
 
 
 def _mark(
@@ -90,7 +90,7 @@ def _mark(
         axes.plot([mean, mean], [low, high], color=shade, linewidth=1.6)
     (point,) = axes.plot(mean, 100 * found.value, marker=marker, markersize=10, color=shade, linestyle="none")
     drawing.tip(point, f"{arm}: {numbers.estimate(found, MAIN_OUTCOME)}, {mean:.4g} a cell", cells_target({"arm": arm}))
-    axes.annotate(shortened(arm, 24), (mean, 100 * found.value), (8, 6), textcoords="offset points", fontsize=9)
+    point.set_label(shortened(arm, 24))
 
 
 def spread(contents: StudyContents) -> Html | None:
