@@ -33,6 +33,7 @@ from cells.tasks.image import TaskImage
 from flows.board import Board
 from flows.freezing import FrozenStudy
 from flows.image_shelf import Builder, ImageShelf
+from flows.layer_shelf import LayerBuilder, LayerShelf
 from flows.live import LiveSetting, LiveSide
 from flows.losses import publish_loss
 from flows.post_run import PostSetting, PostSide
@@ -227,6 +228,7 @@ class Parts:
     sandboxes: SandboxFactory
     gateway: Gateway | None
     build: Builder
+    layer: LayerBuilder
     board: Board
     stop: threading.Event
     runtime: Mapping[str, Any]
@@ -245,7 +247,9 @@ def assemble(parts: Parts) -> CellRunner:
     return CellRunner(
         study=study.plan.study,
         cells={cell.spec.cell_id: cell for cell in study.plan.cells},
-        live_side=LiveSide(parts.sandboxes, parts.gateway, parts.stop, study.script, parts.secrets),
+        live_side=LiveSide(
+            parts.sandboxes, parts.gateway, parts.stop, study.script, parts.secrets, LayerShelf(parts.layer)
+        ),
         post_side=post_side,
         images=ImageShelf(parts.build),
         board=parts.board,

@@ -12,6 +12,7 @@ from cells.design.matrix import PlannedCell
 from cells.sandbox import SandboxFactory
 from cells.tasks.frozen import LiveTask
 from cells.tasks.image import TaskImage
+from flows.layer_shelf import LayerShelf
 from launchers.live_request import Gateway, LiveRequest, LiveResult, LiveTools
 from launchers.run_cell import run_live
 
@@ -29,6 +30,8 @@ class LiveSide:
     """Frozen script by digest."""
     secrets: Mapping[str, str]
     """Values of keys by name: scrubbed from whatever a cell wrote."""
+    shelf: LayerShelf
+    """Software of harnesses."""
 
     def run(self, cell: PlannedCell, setting: LiveSetting, on_phase: PhaseListener) -> LiveResult:
         """Run the cell to its seal. InfraFailure when it is lost, Interrupted when the run stops."""
@@ -44,6 +47,7 @@ class LiveSide:
     def _request(self, spec: CellSpec, setting: LiveSetting) -> LiveRequest:
         digest = (spec.arm.model or {}).get("script_sha256")
         return LiveRequest(
+            layers=self.shelf.layers(spec.arm.harness),
             spec=spec,
             task=setting.task,
             image=setting.image,

@@ -60,7 +60,7 @@ class PostSide:
 
     def _publish(self, cell: PlannedCell, setting: PostSetting, result: PostResult) -> Unit:
         sealed = setting.sealed
-        runtime = {**self.runtime, "image": setting.image.image_id}
+        runtime = {**self.runtime, "image": setting.image.image_id, "layers": sealed.facts.get("layers") or []}
         write_provenance(sealed, setting.task, setting.image)
         facts = RunFacts(
             study=self.store.name,

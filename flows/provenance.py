@@ -1,4 +1,4 @@
-"""provenance/: where task and image of an attempt come from, and under which licences."""
+"""provenance/: where task, image and harness software of an attempt come from, and under which licences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERSION = 1
 
 
 def write_provenance(sealed: SealedAttempt, task: FrozenTask, image: TaskImage) -> None:
-    """Write provenance/task.json and provenance/image.json, once."""
+    """Write provenance/task.json, image.json and, for a harness with software of its own, layers.json; once."""
     file = task.task.file
     origin = {
         "v": VERSION,
@@ -25,6 +25,9 @@ def write_provenance(sealed: SealedAttempt, task: FrozenTask, image: TaskImage) 
     }
     _once(sealed, "provenance/task.json", canonical_json(origin))
     _once(sealed, "provenance/image.json", canonical_json({"v": VERSION, **asdict(image)}))
+    layers = sealed.facts.get("layers")
+    if layers:
+        _once(sealed, "provenance/layers.json", canonical_json({"v": VERSION, "layers": layers}))
 
 
 def _once(sealed: SealedAttempt, name: str, content: bytes) -> None:

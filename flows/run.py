@@ -38,6 +38,7 @@ from launchers.docker_sandbox import DockerSandboxes
 from launchers.engine import Engine
 from launchers.gateway.client import GatewayProcess
 from launchers.images import build_task_image, open_base_image
+from launchers.layers.build import open_layer
 from launchers.reaper import reap
 
 Say = Callable[[str], None]
@@ -117,6 +118,7 @@ def _run(study: FrozenStudy, chosen: tuple[PlannedCell, ...], options: RunOption
                 sandboxes=DockerSandboxes(tools.engine, tools.studies / ".volumes"),
                 gateway=gateway,
                 build=lambda task: build_task_image(task, tools.engine, tools.say),
+                layer=lambda name: open_layer(tools.engine, name, tools.say),
                 board=board,
                 stop=tools.stop,
                 runtime=facts,

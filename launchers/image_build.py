@@ -51,8 +51,21 @@ class ImageBuildFailed(InfraFailure):
 
 
 @dataclass(frozen=True)
+class Work:
+    """`program`, a module of the trusted programs, in a container of `parent`; `inputs` is a tar archive laid over
+    `/`, over its volumes too."""
+
+    parent: str
+    program: str
+    inputs: IO[bytes]
+    subject: str
+    """For messages and the builder's labels: which task, recipe or layer."""
+    mounts: tuple[Mount, ...] = ()
+
+
+@dataclass(frozen=True)
 class Step:
-    """One derived image: `program` is a module of the trusted programs, `inputs` a tar archive laid over `/`."""
+    """One derived image: what is done, and how its end is named."""
 
     parent: str
     program: str
@@ -61,7 +74,11 @@ class Step:
     tag: str
     labels: Mapping[str, str]
     subject: str
-    """For messages and the builder's labels: which task or recipe."""
+
+    @property
+    def work(self) -> Work:
+        """What is done."""
+        return Work(self.parent, self.program, self.inputs, self.subject)
 
 
 def derive(engine: Engine, step: Step, learned: Callable[[Frame], Mapping[str, str]] = lambda answer: {}) -> str:
@@ -69,11 +86,19 @@ def derive(engine: Engine, step: Step, learned: Callable[[Frame], Mapping[str, s
 
     Raises ImageBuildFailed when the program fails, InfraFailure when the engine does.
     """
-    sandboxes = DockerSandboxes(engine, hardening=replace(FULL, read_only_root=False))
-    container = sandboxes.create(_specification(step))
+    container = _container(engine, step.work)
     try:
-        answer = _run(engine, container, step)
+        answer = _run(engine, container, step.work)
         return _commit(engine, container, step, {**step.labels, **learned(answer)})
+    finally:
+        container.remove()
+
+
+def perform(engine: Engine, work: Work) -> Frame:
+    """Do the work for what it leaves in its volumes; the program's answer. Raises as `derive` does."""
+    container = _container(engine, work)
+    try:
+        return _run(engine, container, work)
     finally:
         container.remove()
 
@@ -84,7 +109,12 @@ def program_digest(*modules: str) -> str:
     return digest_json({name: digest_bytes(folder.joinpath(f"{name}.py").read_bytes()) for name in modules})
 
 
-def _specification(step: Step) -> ContainerSpec:
+def _container(engine: Engine, work: Work) -> Container:
+    sandboxes = DockerSandboxes(engine, hardening=replace(FULL, read_only_root=False))
+    return sandboxes.create(_specification(work))
+
+
+def _specification(step: Work) -> ContainerSpec:
     run = f"import sys; sys.path.insert(0, '/assay'); from incell.{step.program} import main; main()"
     programs = Mount(str(files("cells.incell.trusted")), PROGRAMS, kind="directory")
     return ContainerSpec(
@@ -93,12 +123,12 @@ def _specification(step: Step) -> ContainerSpec:
         command=("python3", "-I", "-B", "-c", run),
         limits=_LIMITS,
         user="0:0",
-        mounts=(programs,),
+        mounts=(programs, *step.mounts),
         capabilities=_CAPABILITIES,
     )
 
 
-def _run(engine: Engine, container: Container, step: Step) -> Frame:
+def _run(engine: Engine, container: Container, step: Work) -> Frame:
     _lay_inputs(engine, container.id, step.inputs)
     channel = container.attach()
     container.start()

@@ -60,15 +60,20 @@ class Fetched:
 def fetch_wheels(requirements: Sequence[str], architecture: str, folder: Path, python: str = BASE_PYTHON) -> Fetched:
     """Wheels of the requirements and of all that they need, and pip's own. ImageBuildFailed with pip's words."""
     folder.mkdir()
-    options = ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}", "--no-input"]
-    options += [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
-    options += [f"--platform={platform}" for platform in wheel_platforms(architecture)]
+    options = wheel_options(architecture, python)
     pip = pip_command()
     if pip[1:] == ["-m", "pip"]:
         pip = [pip[0], "-c", _AS_PYTHON.format(version=python, full=f"{python}.0")]
     command = [*pip, "download", "--dest", str(folder), *options, "pip", *requirements]
-    _fetch(command, "pip could not fetch the recipe's wheels; see that this machine reaches its package index")
-    return Fetched(folder, _digests(folder, "*.whl"))
+    run_client(command, "pip could not fetch the recipe's wheels; see that this machine reaches its package index")
+    return Fetched(folder, digests_of(folder, "*.whl"))
+
+
+def wheel_options(architecture: str, python: str = BASE_PYTHON) -> list[str]:
+    """pip's options that ask for wheels which run on the base image."""
+    options = ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}", "--no-input"]
+    options += [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
+    return options + [f"--platform={platform}" for platform in wheel_platforms(architecture)]
 
 
 def wheel_platforms(architecture: str) -> list[str]:
@@ -113,11 +118,11 @@ def fetch_debs(engine: Engine, image: str, packages: Sequence[str], folder: Path
         "APT::Sandbox::User": "root",
     }
     options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
-    _fetch(
+    run_client(
         ["apt-get", *options, "--yes", "--download-only", "install", *missing],
         f"apt-get could not fetch {', '.join(missing)}; as root: apt-get update",
     )
-    return Fetched(folder / "archives", _digests(folder / "archives", "*.deb"))
+    return Fetched(folder / "archives", digests_of(folder / "archives", "*.deb"))
 
 
 def installed_status(engine: Engine, image: str) -> str:
@@ -163,7 +168,8 @@ def _capped(chunks: object, cap: int) -> bytes:
     return bytes(content)
 
 
-def _fetch(command: list[str], advice: str) -> None:
+def run_client(command: list[str], advice: str, folder: Path | None = None) -> None:
+    """Run a package client of this machine, in `folder`. ImageBuildFailed with its words when it fails."""
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     try:
         done = subprocess.run(
@@ -173,6 +179,7 @@ def _fetch(command: list[str], advice: str) -> None:
             stderr=subprocess.STDOUT,
             timeout=_FETCH_TIMEOUT_S,
             env=environment,
+            cwd=folder,
         )
     except subprocess.TimeoutExpired as error:
         raise ImageBuildFailed(f"{advice} (no end within {_FETCH_TIMEOUT_S} s)", error.stdout or b"") from error
@@ -180,5 +187,6 @@ def _fetch(command: list[str], advice: str) -> None:
         raise ImageBuildFailed(advice, done.stdout)
 
 
-def _digests(folder: Path, pattern: str) -> dict[str, str]:
+def digests_of(folder: Path, pattern: str) -> dict[str, str]:
+    """Digests of the files in a folder, by name."""
     return {path.name: digest_file(path) for path in sorted(folder.glob(pattern))}

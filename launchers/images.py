@@ -65,7 +65,7 @@ def build_task_image(task: FrozenTask, engine: Engine, say: Say = lambda line: N
             "programs": program_digest("builder", "frames", "names", "objects", "pack", "snapshot", "walk"),
         }
     )
-    with _one_at_a_time(key):
+    with one_at_a_time(key):
         held = _find(engine, f"{TASKS}:{short(key)}", BUILD_LABEL, key)
         if held is None:
             say(f"building the image of {task.id}")
@@ -90,7 +90,7 @@ def _environment(task: FrozenTask, engine: Engine, say: Say) -> str:
     key = digest_json(
         {"v": 1, "recipe": task.recipe_sha256, "base": base.image_id, "programs": program_digest("installer", "frames")}
     )
-    with _one_at_a_time(key):
+    with one_at_a_time(key):
         held = _find(engine, f"{ENVIRONMENTS}:{short(key)}", BUILD_LABEL, key)
         if held is not None:
             return str(held["Id"])
@@ -197,7 +197,7 @@ def _inspect(engine: Engine, reference: str, asked: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _one_at_a_time(key: str) -> Iterator[None]:
+def one_at_a_time(key: str) -> Iterator[None]:
     """One build of one image on this machine; the others wait and find it."""
     path = Path(tempfile.gettempdir()) / f"assay-image-{os.getuid()}-{short(key)}.lock"
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 from cells.attempt import SealedAttempt
 from cells.design.cell import CellSpec
-from cells.sandbox import Channel, Container, Mount, SandboxFactory
+from cells.sandbox import Channel, Container, SandboxFactory
 from cells.tasks.frozen import LiveTask
 from cells.tasks.image import TaskImage
 from launchers.gateway.contract import GatewayCell, SessionStatus, SessionTotals
+from launchers.layers.layer import Layer
 
 
 class GatewaySession(Protocol):
@@ -54,8 +55,8 @@ class LiveRequest:
     """The frozen script of a scripted model."""
     start_files: Mapping[str, bytes] = field(default_factory=dict)
     """Further files of start/ by their whole name, or other bytes for one that would be written anyway."""
-    layers: tuple[Mount, ...] = ()
-    """Read-only volumes with the harness's own software."""
+    layers: tuple[Layer, ...] = ()
+    """The harness's own software, in read-only volumes; at most one today."""
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def agent_spec(request: LiveRequest, volumes: CellVolumes, socket_dir: Path | No
     mounts = [
         Mount(volumes.work, request.image.workdir, read_only=False),
         Mount(str(program_folder(agent_side)), agent_side.MOUNT, kind="directory"),
-        *request.layers,
+        *(layer.mount() for layer in request.layers),
     ]
     if volumes.records is not None:
         mounts.append(Mount(volumes.records, agent_side.RECORDS, read_only=False))

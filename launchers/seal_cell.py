@@ -85,6 +85,7 @@ def facts_of(cell: Prepared, conclusion: Conclusion) -> dict[str, Any]:
         "counters": cell.sampler.highest(),
         "budget": None if totals is None else totals.as_json(),
         "exposure": _exposure(cell),
+        "layers": [layer.facts() for layer in cell.request.layers],
         "control": cell.request.spec.arm.control,
         "harness": cell.harness.name,
         "engine": {"begin": dict(cell.engine), "end": _engine_now(cell)},

@@ -162,6 +162,8 @@ def _manifest(facts: StartFacts) -> bytes:
         "LAUNCH_CPUS": f"{limits.cpus:g}",
         "LAUNCH_PIDS": str(limits.pids),
     }
+    if facts.request.layers:
+        rows["LAUNCH_LAYERS"] = " ".join(f"{layer.name}@{layer.content_sha256}" for layer in facts.request.layers)
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(rows.items())).encode()
 
 
@@ -174,6 +176,7 @@ def _session(facts: StartFacts) -> dict[str, Any]:
         "task": request.spec.task,
         "sample": request.spec.sample,
         "harness": facts.harness.name,
+        "layers": [layer.facts() for layer in request.layers],
         "control": request.spec.arm.control,
         "settings_sha256": digest_json(request.spec.arm.settings),
         "head_commit": request.image.head_commit,

@@ -94,6 +94,8 @@ class Harness(Protocol):
     """Name of the control that it is ("oracle", "nop"), None for a harness of an arm."""
     keeps_records: ClassVar[bool]
     """It keeps a record of its own on the records volume, which is also its HOME."""
+    layer: ClassVar[str | None]
+    """Name of the layer (launchers/layers) with its software, None for one that needs none."""
 
     def command(self, launch: Launch) -> tuple[str, ...]:
         """argv of its first process."""
@@ -124,6 +126,7 @@ class PlainHarness:
     takes_images: ClassVar[bool] = False
     control: ClassVar[str | None] = None
     keeps_records: ClassVar[bool] = False
+    layer: ClassVar[str | None] = None
 
     def environment(self, launch: Launch) -> Mapping[str, str]:
         """Nothing further."""

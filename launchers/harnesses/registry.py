@@ -8,13 +8,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from cells.errors import UsageError
+from launchers.harnesses.claude_code import ClaudeCode
+from launchers.harnesses.codex import Codex
 from launchers.harnesses.command import Command
+from launchers.harnesses.mini_swe_agent import MiniSweAgent
 from launchers.harnesses.nop import Nop
 from launchers.harnesses.oracle import Oracle
 from launchers.harnesses.protocol import Harness
 from launchers.harnesses.reference import Reference
 
-_HARNESSES: tuple[Harness, ...] = (Reference(), Command(), Oracle(), Nop())
+_HARNESSES: tuple[Harness, ...] = (Reference(), Command(), MiniSweAgent(), ClaudeCode(), Codex(), Oracle(), Nop())
 HARNESSES: Mapping[str, Harness] = {harness.name: harness for harness in _HARNESSES}
 
 

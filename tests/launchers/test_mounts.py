@@ -14,6 +14,7 @@ from cells.errors import BoundaryViolation, EnvironmentFault
 from cells.sandbox import Mount
 from cells.tasks.frozen import LiveTask
 from cells.tasks.image import TaskImage
+from launchers.layers.layer import LAYER_MOUNT, Layer
 from launchers.live_request import LiveRequest
 from launchers.mounts import RECORDS_MB, CellVolumes, agent_spec, collector_spec, program_folder, refuse_attempt_paths
 from launchers.specimen import LIMITS
@@ -86,11 +87,17 @@ def test_programs_that_a_cell_could_not_read_are_refused_with_what_to_do(tmp_pat
 
 @pytest.mark.parametrize("inside", ["", "live", "start/prompt.txt", ".."])
 def test_no_file_of_the_attempt_is_ever_mounted(request_: LiveRequest, inside: str) -> None:
-    layer = Mount(str(request_.stage / inside), "/layer", kind="directory")
+    mount = Mount(str(request_.stage / inside), "/layer", kind="directory")
     with pytest.raises(BoundaryViolation, match="/layer"):
-        agent_spec(replace(request_, layers=(layer,)), VOLUMES, None)
-    with pytest.raises(BoundaryViolation):
-        refuse_attempt_paths([layer], request_.stage)
+        refuse_attempt_paths([mount], request_.stage)
+
+
+def test_a_layer_is_read_only_in_the_agent_and_absent_from_the_collector(request_: LiveRequest) -> None:
+    layer = Layer("some", "1", "assay-layer-x", "sha256:1", "sha256:2", 1, 1)
+    layered = replace(request_, layers=(layer,))
+    mount = Mount("assay-layer-x", LAYER_MOUNT, kind="volume", read_only=True)
+    assert mount in agent_spec(layered, VOLUMES, None).mounts
+    assert all("layer" not in found.source for found in collector_spec(layered, VOLUMES).mounts)
 
 
 def test_a_link_to_the_attempt_is_no_way_around(request_: LiveRequest, tmp_path: Path) -> None:
