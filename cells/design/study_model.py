@@ -113,7 +113,7 @@ class ModelSection(Section):
 
     provider: Literal["scripted", "openai", "anthropic", "replay"]
     script: str | None = None
-    base_url: Annotated[str, Field(pattern="^https?://")] | None = None
+    base_url: Annotated[str, Field(pattern=r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$")] | None = None
     model: str | None = None
     api_key_env: Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     max_concurrency: Positive | None = None
