@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,7 +27,8 @@ from scoring.columns import NAMES
 
 Row = dict[str, Any]
 MAX_BYTES = 1 << 30
-_MAX_COUNT = 2**63 - 1
+_MAX_COUNT = 2**53
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_MONEY = Decimal(10) ** 20
 
 
@@ -59,7 +61,7 @@ class Field:
     def entries(self) -> Iterator[tuple[str, Field]]:
         """The members of an object in their order."""
         for key in self.members():
-            yield key, self.at(key)
+            yield Field(self.file, self.name, key).word(), self.at(key)
 
     def items(self) -> list[Field]:
         """The elements of the list that must stand here."""
@@ -71,6 +73,8 @@ class Field:
         """A text, or None."""
         if self.value is not None and not isinstance(self.value, str):
             self.refuse(f"expected a text, found {_kind(self.value)}")
+        if self.value and _SURROGATE.search(self.value):
+            self.refuse("half a surrogate pair, which is no text")
         return self.value
 
     def word(self) -> str:
@@ -191,7 +195,7 @@ def patch_columns(patch: str | None) -> Row:
     """The columns of a patch whose text is known; of null nothing is known."""
     if patch is None:
         return {}
-    content = patch.encode("utf-8", "surrogatepass")
+    content = patch.encode()
     state = "present" if patch.strip() else "empty"
     return {"patch": state, "patch_bytes": len(content), "patch_sha256": digest_bytes(content)}
 
