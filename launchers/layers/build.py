@@ -22,7 +22,7 @@ from docker.errors import DockerException, NotFound
 from cells.errors import InfraFailure
 from cells.evidence.digest import digest_json, short
 from cells.sandbox import Mount
-from launchers.base_image import BaseImage, load_recipe
+from launchers.base_image import BaseImage
 from launchers.engine import Engine
 from launchers.image_build import INPUTS, REASON, InputArchive, Work, perform
 from launchers.image_build_packages import BASE_PYTHON
@@ -79,7 +79,7 @@ def _create(engine: Engine, volume: str, recipe: LayerRecipe, key: str) -> None:
 def _fill(engine: Engine, volume: str, recipe: LayerRecipe, base: BaseImage) -> None:
     with tempfile.TemporaryDirectory(prefix="assay-layer-") as scratch, tempfile.TemporaryFile() as inputs:
         archive = InputArchive(inputs)
-        archive.add_all(fetch(recipe, load_recipe().architecture, Path(scratch)))
+        archive.add_all(fetch(engine, base.image_id, recipe, Path(scratch)))
         request = {"name": recipe.file.name, "client": recipe.file.client, "python": BASE_PYTHON}
         archive.add(f"{INPUTS}/request.json".lstrip("/").encode(), 0o644, json.dumps(request).encode())
         archive.close()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from cells.errors import InfraFailure
+from launchers.base_image import load_recipe
+from launchers.engine import Engine
 from launchers.image_build import INPUTS, REASON, ImageBuildFailed
-from launchers.image_build_packages import pip_command, run_client, wheel_options
+from launchers.image_build_packages import fetch_debs, pip_command, run_client, wheel_options
 from launchers.layers.layer import LAYER_MOUNT
 from launchers.layers.recipe import LayerRecipe
 
@@ -21,15 +24,24 @@ Item = tuple[bytes, int, bytes]
 """Path in the container without its first slash, mode, content."""
 
 
-def fetch(recipe: LayerRecipe, architecture: str, scratch: Path) -> Iterator[Item]:
-    """The files that the layer is filled from. ImageBuildFailed with the client's words; InfraFailure without one."""
+def fetch(engine: Engine, image: str, recipe: LayerRecipe, scratch: Path) -> Iterator[Item]:
+    """The files that the layer is filled from, in a container of `image`.
+
+    ImageBuildFailed with the client's words; InfraFailure without one.
+    """
     if recipe.file.client == "pip":
-        return _wheels(recipe, architecture, scratch)
+        return chain(_debs(engine, image, recipe, scratch), _wheels(recipe, scratch))
     return _package_files(recipe, scratch)
 
 
-def _wheels(recipe: LayerRecipe, architecture: str, scratch: Path) -> Iterator[Item]:
-    folder = scratch / "wheels"
+def _debs(engine: Engine, image: str, recipe: LayerRecipe, scratch: Path) -> Iterator[Item]:
+    fetched = fetch_debs(engine, image, recipe.file.debian, scratch / "debs")
+    for name in fetched.digests:
+        yield f"{INPUTS}/debs/{name}".lstrip("/").encode(), 0o644, (fetched.folder / name).read_bytes()
+
+
+def _wheels(recipe: LayerRecipe, scratch: Path) -> Iterator[Item]:
+    folder, architecture = scratch / "wheels", load_recipe().architecture
     lock = str(recipe.folder / recipe.file.lock)
     command = [*pip_command(), "download", "--dest", str(folder), *wheel_options(architecture), "--no-deps"]
     run_client(

@@ -43,6 +43,8 @@ class LayerFileList(BaseModel):
     licence: str
     client: Literal["pip", "npm"]
     lock: _RelativePath = "package-lock.json"
+    debian: tuple[str, ...] = ()
+    """Packages with shared libraries that the wheels are linked against and the base image lacks."""
     omitted: tuple[str, ...] = ()
     """What its package asks for and the layer leaves out: for people, the lock file decides."""
     files: tuple[LayerFile, ...] = ()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cells.evidence.digest import digest_bytes
 from tests.e2e.conftest import Assay, write_task
 
 pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(900)]
@@ -26,6 +27,7 @@ seed = 3
 tasks = ["tasks/*"]
 [limits]
 wall_s = 240
+{limits}
 memory_mb = 1024
 disk_mb = 64
 [models.fixed]
@@ -52,16 +54,17 @@ SAID = {"content": "add adds now.", "usage": USAGE}
 class RealRun:
     """A study of one cell, run to its end."""
 
-    def __init__(self, assay: Assay, folder: Path, harness: str, script: list[Any], settings: str = "") -> None:
-        self.assay, self.name = assay, f"real-{harness}"
+    def __init__(self, assay: Assay, folder: Path, harness: str, script: list[Any], **more: str) -> None:
+        self.assay, self.harness = assay, harness
+        self.name = f"real-{harness}-{digest_bytes(str(folder).encode())[-6:]}"
         write_task(folder / "tasks", "calc-1")
         (folder / "scripts").mkdir()
         lines = [json.dumps(row) for row in script]
         (folder / "scripts" / "calc-1.jsonl").write_text("\n".join([*lines, ""]))
         study = folder / "study.toml"
-        study.write_text(STUDY.format(name=self.name, harness=harness, settings=settings))
+        study.write_text(STUDY.format(**{"name": self.name, "harness": harness, "settings": "", "limits": "", **more}))
         self.code, out, self.err = assay.run("run", study, "--json")
-        self.state = json.loads(out) if out else None
+        self.state: Any = json.loads(out) if out else None
         found = sorted((assay.studies / self.name / "cells").glob("*/attempts/*"))
         assert found, self.err
         self.attempt = found[-1]
@@ -89,7 +92,7 @@ def resolved_by_itself(run: RealRun, protocol: str, turns: int, record: str) -> 
     assert run.seal["budget"]["turns"] == turns
     assert (run.attempt / "live" / "harness" / record).stat().st_size > 0
     layers = run.seal["layers"]
-    assert [row["name"] for row in layers] == [run.name.removeprefix("real-")]
+    assert [row["name"] for row in layers] == [run.harness]
     assert run.document("provenance/layers.json")["layers"] == layers == run.document("start/session.json")["layers"]
     assert run.assay.json("verify", run.attempt)["ok"]
 
@@ -120,3 +123,29 @@ def test_codex_solves_a_task_unchanged(assay: Assay, tmp_path: Path) -> None:
     resolved_by_itself(run, "openai-responses", 2, "codex.events.jsonl")
     events = [json.loads(line) for line in (run.attempt / "live/harness/codex.events.jsonl").read_text().splitlines()]
     assert events[-1]["type"] == "turn.completed"
+
+
+def test_the_step_limit_of_mini_swe_agent_itself_is_an_error_of_the_harness_and_graded(
+    assay: Assay, tmp_path: Path
+) -> None:
+    run = RealRun(assay, tmp_path, "mini-swe-agent", [called("bash", command=FIX)], settings="step_limit = 1")
+    assert run.seal["ended"] == "harness_error" and "without submitting" in run.seal["detail"], run.said()
+    assert run.document("live/harness/mini-swe-agent.traj.json")["info"]["exit_status"] == "LimitsExceeded"
+    assert run.state["verdicts"]["resolved"] == 1  # the fix was there when it stopped
+
+
+@pytest.mark.parametrize(
+    ("harness", "first"),
+    [
+        ("mini-swe-agent", called("bash", command=FIX)),
+        pytest.param("claude-code", called("Bash", command=FIX, description="fix it"), marks=needs_npm),
+        pytest.param("codex", called("exec_command", cmd=FIX), marks=needs_npm),
+    ],
+)
+def test_a_limit_of_the_cell_ends_it_in_time_whatever_it_makes_of_the_refusal(
+    assay: Assay, tmp_path: Path, harness: str, first: dict[str, Any]
+) -> None:
+    run = RealRun(assay, tmp_path, harness, [first, SAID], limits="turns = 1")
+    assert run.seal["ended"] == "turn_limit", run.said()
+    assert run.seal["timings"]["run_s"] < 60  # ten seconds of grace after the refusal, then it is killed
+    assert run.state["verdicts"]["resolved"] == 1

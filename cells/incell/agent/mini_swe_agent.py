@@ -5,6 +5,7 @@ Runs with the interpreter of the layer that holds mini-swe-agent.
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 NOT_SUBMITTED = 10
@@ -12,8 +13,7 @@ NOT_SUBMITTED = 10
 
 def main(options: list[str]) -> int:
     """Run it; the exit status."""
-    from minisweagent.run.mini import app  # type: ignore[import-not-found]
-
+    app = importlib.import_module("minisweagent.run.mini").app  # it lies in the layer only
     task = sys.stdin.buffer.read().decode("utf-8", "replace")
     agent = app(["--task", task, *options], standalone_mode=False)
     last = agent.messages[-1] if agent.messages else {}

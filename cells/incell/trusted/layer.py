@@ -41,7 +41,7 @@ def main() -> None:
 def fill(request: dict[str, str], log: bytearray) -> dict[str, object]:
     """Install what there is to install, then write the marker; its content."""
     if request["client"] == "pip":
-        install(request["python"], os.path.join(FOLDER, "wheels"), LAYER, log)
+        install(request["python"], FOLDER, LAYER, log)
     if not os.listdir(LAYER):
         raise FillFailed("the layer is empty")
     os.chmod(LAYER, 0o755)

@@ -17,27 +17,35 @@ import sys
 import sysconfig
 
 _LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
+_MISSING = re.compile(r"(\S+) => not found")
 _FOUND = re.compile(r"=> (/\S+) \(")
 # pip unpacks into the folder for temporary files before it moves; /tmp is small.
-_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "TMPDIR": "/assay/build"}
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "TMPDIR": "/assay/build"}
 
 
 class FillFailed(Exception):
     """The layer cannot be filled; the log has the output."""
 
 
-def install(version: str, wheels: str, layer: str, log: bytearray) -> None:
-    """The interpreter and the wheels in the folder, below `layer`."""
+def install(version: str, given: str, layer: str, log: bytearray) -> None:
+    """The interpreter and the wheels in the folder, below `layer`; what its Debian packages bring is copied too."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     if version != here:
         raise FillFailed(f"the wheels were fetched for Python {version}, the image has {here}")
+    _install_debs(os.path.join(given, "debs"), log)
     _copy_interpreter(layer, here)
     packages = os.path.join(layer, "lib", "python3", "dist-packages")  # where Debian's site module looks
-    _install_wheels(wheels, packages, log)
+    _install_wheels(os.path.join(given, "wheels"), packages, log)
     _copy_libraries(layer)
     compiling = [sys.executable, "-B", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
     # Some packages carry templates that are no Python; what does not compile is compiled by nobody.
     _run([*compiling, os.path.join(layer, "lib", f"python{here}"), packages], log, allowed=(0, 1))
+
+
+def _install_debs(folder: str, log: bytearray) -> None:
+    if os.path.isdir(folder):
+        archives = sorted(os.path.join(folder, name) for name in os.listdir(folder))
+        _run(["dpkg", "--install", "--force-unsafe-io", *archives], log)
 
 
 def _copy_interpreter(layer: str, version: str) -> None:
@@ -72,10 +80,13 @@ def _copy_libraries(layer: str) -> None:
 
 
 def _linked(loader: str, layer: str) -> set[str]:
-    found = set()
+    found, missing = set(), set()
     for path in [os.path.join(layer, "bin", "python3"), *_shared_objects(layer)]:
         listing = subprocess.run([loader, "--list", path], stdin=subprocess.DEVNULL, capture_output=True, text=True)
         found |= {name for name in _FOUND.findall(listing.stdout) if not name.startswith(f"{layer}/")}
+        missing |= {f"{name} ({os.path.relpath(path, layer)})" for name in _MISSING.findall(listing.stdout)}
+    if missing:
+        raise FillFailed(f"linked against what is not here: {', '.join(sorted(missing))}")
     return found
 
 

@@ -93,7 +93,7 @@ def test_an_agent_that_did_not_submit_is_a_harness_error_with_its_reason() -> No
 
 
 def test_claims_of_mini_swe_agent_are_its_calls_and_the_usage_of_each_answer() -> None:
-    answer = {"role": "assistant", "tool_calls": [{}, {}]}
+    answer: dict[str, Any] = {"role": "assistant", "tool_calls": [{}, {}]}
     answer["extra"] = {"response": {"usage": {"prompt_tokens": 7, "completion_tokens": 2}}}
     info = {"model_stats": {"api_calls": 2}}
     document = {"info": info, "messages": [{"role": "user"}, answer, answer]}
