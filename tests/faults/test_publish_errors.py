@@ -36,7 +36,6 @@ def trial(command: Command, place: Path, before: Before, salt: str) -> str:
     command.act(place, REAL)
     assert command.done(place)
     assert verify_path(place).problems == []
-    print(f"{command.name}: {sum(said.values())} faults at {len(calls)} calls: {said}")
     return said
 
 
