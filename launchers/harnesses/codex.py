@@ -52,6 +52,7 @@ class Codex(PlainHarness):
         words = [f"{LAYER_MOUNT}/bin/codex", "exec", "--json", "--skip-git-repo-check"]
         words += ["--dangerously-bypass-approvals-and-sandbox", "-c", 'model_provider="cell"']
         words += ["-c", f"model_providers.cell={{{table}}}", "-m", str(launch.model)]
+        words += ["-c", "analytics.enabled=false"]  # else it waits five seconds at its end for a host out of reach
         if launch.settings["reasoning_effort"] is not None:
             words += ["-c", f'model_reasoning_effort="{launch.settings["reasoning_effort"]}"']
         return to_file(f"{RECORDS}/{EVENTS}", [*words, "-"])
