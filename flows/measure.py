@@ -52,20 +52,35 @@ class _Slot:
     phase: str
 
 
+@dataclass(frozen=True)
+class _Measurement:
+    """What a flow run measures; it stays in this process: a flow's parameters are sent to the server, and capped."""
+
+    schedule: Schedule
+    workers: int
+    halt: Halt
+
+
+_measurements: dict[str, _Measurement] = {}
+
+
 def measure(run: CellRunner, schedule: Schedule, workers: int, halt: Halt) -> None:
     """Run the schedule's cells. Returns when all are finished, lost or withheld, or when a halt took effect."""
     runners[run.token] = run
+    _measurements[run.token] = _Measurement(schedule, workers, halt)
     try:
         runner = cast(TaskRunner[PrefectFuture[Any]], ThreadPoolTaskRunner(max_workers=workers))
         mark_orphans()
         with tags(*run_tags()):
-            _measure.with_options(task_runner=runner, flow_run_name=run.study)(run.token, schedule, workers, halt)
+            _measure.with_options(task_runner=runner, flow_run_name=run.study)(run.token)
     finally:
-        del runners[run.token]
+        del runners[run.token], _measurements[run.token]
 
 
 @flow(name="assay-measure", persist_result=False, validate_parameters=False, log_prints=False)
-def _measure(token: str, schedule: Schedule, workers: int, halt: Halt) -> None:
+def _measure(token: str) -> None:
+    asked = _measurements[token]
+    schedule, workers, halt = asked.schedule, asked.workers, asked.halt
     done: queue.Queue[tuple[_Slot, PrefectFuture[Any]]] = queue.Queue()
     running = 0
     with stop_signals(halt.stop):
