@@ -41,6 +41,15 @@ from launchers.labels import labels_of, this_process
 LIMITS = Limits(memory_mb=512, disk_mb=64)
 TESTS = "cd /workspace && python3 -m pytest -q -p no:cacheprovider -o addopts= --junitxml /tmp/report.xml tests"
 HIDDEN = "from calc import add, negate\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"
+BURN = """
+
+def test_work():
+    import time
+
+    end = time.process_time() + {seconds}
+    while time.process_time() < end:
+        pass
+"""
 COPY = f"cp -a {BASE_TREE}/. /workspace/"
 DIFF = (
     f"cp -a {COLLECTOR_GIT} /tmp/g && cd /in && git --git-dir=/tmp/g --work-tree=/in -c core.bare=false add -A -f . && "
@@ -61,21 +70,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cells", type=int, default=100)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--test-seconds", type=float, default=0.0, help="processor time that the hidden tests burn")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="assay-bench-") as scratch:
         try:
-            measured = memory(Path(scratch)) if asked.memory else overhead(Path(scratch), asked.cells, asked.workers)
+            measured = memory(Path(scratch)) if asked.memory else overhead(Path(scratch), asked)
         finally:
             stop_server(Path(scratch) / "studies")
     print(json.dumps(measured) if asked.json else "\n".join(f"{key:18} {value}" for key, value in measured.items()))
     return 0
 
 
-def overhead(scratch: Path, cells: int, workers: int) -> dict[str, Any]:
+def overhead(scratch: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """The ratios, and the seconds behind them."""
-    study = starter(scratch, repeat=cells // 2)
+    cells, workers = asked.cells, asked.workers
+    burning = BURN.format(seconds=asked.test_seconds) if asked.test_seconds else ""
+    study = starter(scratch, repeat=cells // 2, more_tests=burning)
     run = Runner(scratch / "studies", workers)
     run.study(study("warm", 4))
     run.server_cpu, run.server_cells = 0.0, 0  # Prefect's start is not a cell's
@@ -83,7 +95,7 @@ def overhead(scratch: Path, cells: int, workers: int) -> dict[str, Any]:
     engine = Engine.connect()
     floors, empties, ours = [], [], []
     for block in range(2):
-        floors.append(each(lambda: floor_cell(engine, image), cells // 2, workers))
+        floors.append(each(lambda: floor_cell(engine, image, burning), cells // 2, workers))
         ours.append(run.study(study(f"bench{block}", cells // 2)))
         empties.append(each(lambda: empty_cell(engine, image), cells // 4, workers))
     engine.close()
@@ -98,6 +110,7 @@ def overhead(scratch: Path, cells: int, workers: int) -> dict[str, Any]:
         "server_cpu_s_per_cell": round(run.server_cpu / max(run.server_cells, 1), 4),
         "cells": sum(span.cells for span in ours),
         "workers": workers,
+        "test_seconds": asked.test_seconds,
     }
 
 
@@ -156,9 +169,11 @@ class Runner:
         return 0.0 if server is None else group_cpu(server.pid)
 
 
-def starter(scratch: Path, repeat: int, control: str = "oracle") -> Callable[[str, int], Path]:
+def starter(scratch: Path, repeat: int, control: str = "oracle", more_tests: str = "") -> Callable[[str, int], Path]:
     """A maker of studies over one small task: `repeat` control cells and one cell of an arm."""
     write_starter(scratch / "starter")
+    with (scratch / "starter/tasks/add/sealed/tests/tests/test_calc.py").open("a") as tests:
+        tests.write(more_tests)
 
     def made(name: str, cells: int) -> Path:
         path = scratch / "starter" / f"{name}.toml"
@@ -188,7 +203,7 @@ def per_cell(spans: list[Span]) -> float:
     return sum(span.wall for span in spans) / sum(span.cells for span in spans)
 
 
-def floor_cell(engine: Engine, image: TaskImage) -> None:
+def floor_cell(engine: Engine, image: TaskImage, more_tests: str) -> None:
     """Three containers with a cell's inner work: the collector holds the volume while the agent writes it."""
     labels = labels_of(Owner("bench", "bench", "a001", "agent", 600), this_process(), time.time())
     volume = volumes.create_in_memory(engine.api, labels, LIMITS, AGENT_UID)
@@ -202,7 +217,8 @@ def floor_cell(engine: Engine, image: TaskImage) -> None:
         engine.api.remove_container(collector, force=True)
     finally:
         engine.api.remove_volume(volume, force=True)
-    script = f"{COPY} && mkdir -p /workspace/tests && cat > /workspace/tests/test_calc.py <<'E'\n{HIDDEN}E\n{TESTS}"
+    tests = f"mkdir -p /workspace/tests && cat > /workspace/tests/test_calc.py <<'E'\n{HIDDEN}{more_tests}E\n{TESTS}"
+    script = f"{COPY} && {tests}"
     tmpfs = {"/workspace": f"rw,nosuid,nodev,exec,size=64m,uid={AGENT_UID},gid={AGENT_UID}"}
     finish(engine, created(engine, image, script, tmpfs=tmpfs))
 
